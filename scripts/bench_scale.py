@@ -10,7 +10,6 @@ import pathlib
 import subprocess
 import sys
 import time
-import urllib.request
 
 from bench_tools import (ROOT, Database, Process, Wrong, await_ready, load, processor_seconds, result_of, service_pids,
                          start_wrk)
@@ -45,10 +44,10 @@ class Server:
         return self.database.number("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")
 
     def sizes(self, rows):
-        """The bytes a row of each table and of its indices, for the tables that take a byte at least."""
+        """The bytes a row of each table and of its indices, for the tables that take more than a few."""
         self.database.query("vacuum analyze")
         found = {name: (int(table) / rows, int(indices) / rows) for name, table, indices in self.database.rows(SIZES)}
-        return {name: pair for name, pair in found.items() if sum(pair) > 8}
+        return {name: pair for name, pair in found.items() if sum(pair) > 32}
 
     def close(self):
         for process in self.running:
@@ -76,10 +75,6 @@ def intake(options, count):
                  "servers_us": servers / stored * 1e6}
         if count == 1:
             found["bytes"] = server.sizes(before + stored)
-            with urllib.request.urlopen(f"http://127.0.0.1:{options.port}/metrics") as answer:
-                sent = [line.split()[-1] for line in answer.read().decode().splitlines()
-                        if line.startswith("waybill_bus_messages_total") and 'outcome="sent"' in line]
-            found["deliveries_a_message"] = (before + stored) / max(1, sum(float(count) for count in sent))
         return found
     finally:
         server.close()
@@ -121,8 +116,6 @@ def show(what, found):
     percentiles = f"   p50 {found['p50']:6.1f} ms   p99 {found['p99']:6.1f} ms" if "p50" in found else ""
     print(f"{found['processes']} {what:<20} {found['rate']:8.0f} /s{percentiles}   log {found['log_bytes']:6.0f} bytes"
           f"   processor {found['own_us']:5.0f} us, servers {found['servers_us']:5.0f} us", flush=True)
-    if "deliveries_a_message" in found:
-        print(f"    deliveries in a message: {found['deliveries_a_message']:.1f}")
     for name, (table, indices) in found.get("bytes", {}).items():
         print(f"    {name:<24} {table:7.0f} bytes, indices {indices:7.0f}")
 

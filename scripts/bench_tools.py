@@ -59,8 +59,8 @@ class Database:
         self.url = ADMIN_URL.rsplit("/", 1)[0] + "/" + self.name
         self.psql = None
 
-    def query(self, sql):
-        """The first line of the answer, or an empty text."""
+    def lines(self, sql):
+        """The rows of the answer, with a space between their columns."""
         if not self.psql:
             self.psql = subprocess.Popen(["psql", self.url, "-AtqX", "-F", " "], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, bufsize=1)
@@ -69,14 +69,17 @@ class Database:
         lines = []
         while (line := self.psql.stdout.readline()) and line != "end-of-answer\n":
             lines.append(line.rstrip("\n"))
-        return lines[0] if lines else ""
+        return lines
+
+    def query(self, sql):
+        """The first row of the answer, or an empty text."""
+        return next(iter(self.lines(sql)), "")
 
     def number(self, sql):
         return int(self.query(sql) or 0)
 
     def rows(self, sql):
-        return [line.split(" ") for line in self.query(
-            f"select string_agg(concat_ws(' ', t.*), '|') from ({sql}) as t").split("|") if line]
+        return [line.split(" ") for line in self.lines(sql)]
 
     def drop(self):
         if self.psql:
