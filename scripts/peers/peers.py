@@ -255,6 +255,8 @@ class Library:
     def fill(self, it):
         """Adds what the backlog lacks."""
         missing = it.options.jobs - self.backlog
+        if "bulk" not in it.found:
+            missing = max(missing, 2000)
         if self.bulk and missing > 0:
             self.first += 10**9
             jobs, rate, *_ = self.produce(it, ("fill", missing, self.first))
@@ -571,9 +573,9 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=20000, help="the backlog of a drain (20000)")
+    parser.add_argument("--jobs", type=int, default=10000, help="the backlog of a drain (10000)")
     parser.add_argument("--seconds", type=int, default=3, help="of one measurement of what is stored (3)")
-    parser.add_argument("--drain-seconds", type=float, default=4, help="of a drain at most, but Waybill's (4)")
+    parser.add_argument("--drain-seconds", type=float, default=3, help="of a drain at most (3)")
     parser.add_argument("--kill-jobs", type=int, default=5000, help="the backlog in which a worker is killed (5000)")
     parser.add_argument("--recovery-seconds", type=int, default=75, help="how long its jobs are awaited (75)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this system; may be repeated")
