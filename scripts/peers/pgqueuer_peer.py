@@ -12,9 +12,13 @@ from pgqueuer import AsyncpgDriver, AsyncpgPoolDriver, PgQueuer, Queries
 import peer
 
 
+async def keep(_):
+    """Spares the statement that resets a connection after each use: an insert leaves nothing to reset."""
+
+
 async def work(mode):
     pool = await asyncpg.create_pool(peer.DATABASE_URL, min_size=2, max_size=10)
-    effects = await asyncpg.create_pool(peer.DATABASE_URL, min_size=1, max_size=10)
+    effects = await asyncpg.create_pool(peer.DATABASE_URL, min_size=1, max_size=10, reset=keep)
     pgq = PgQueuer.from_asyncpg_pool(pool)
 
     @pgq.entrypoint("deliver")
@@ -42,7 +46,8 @@ async def main():
         await Queries(AsyncpgDriver(connection)).install()
         return
     numbers = [int(number) for number in rest]
-    pool = await asyncpg.create_pool(peer.DATABASE_URL, min_size=1, max_size=20 if command == "enqueue" else 1)
+    size = 20 if command == "enqueue" else 1
+    pool = await asyncpg.create_pool(peer.DATABASE_URL, min_size=1, max_size=size, reset=keep)
     queries = Queries(AsyncpgPoolDriver(pool))
 
     async def add(job):
