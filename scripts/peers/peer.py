@@ -79,3 +79,13 @@ async def trickle(add, count):
     for number in range(count):
         await add(payload(number))
         await asyncio.sleep(0.05)
+
+
+async def produce(command, numbers, add, add_many):
+    """Runs one of the commands that store jobs."""
+    if command == "enqueue":
+        await enqueue(add, *numbers)
+    elif command == "fill":
+        await fill(add_many, *numbers)
+    elif command == "trickle":
+        await trickle(add, *numbers)

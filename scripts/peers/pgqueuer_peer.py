@@ -56,12 +56,7 @@ async def main():
     async def add_many(jobs):
         await queries.enqueue(["deliver"] * len(jobs), [json.dumps(job).encode() for job in jobs], [0] * len(jobs))
 
-    if command == "enqueue":
-        await peer.enqueue(add, *numbers)
-    elif command == "fill":
-        await peer.fill(add_many, *numbers)
-    elif command == "trickle":
-        await peer.trickle(add, *numbers)
+    await peer.produce(command, numbers, add, add_many)
 
 
 uvloop.run(main())

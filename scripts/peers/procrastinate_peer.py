@@ -57,12 +57,7 @@ async def main():
             async def add_many(jobs):
                 await deliver.batch_defer_async(*jobs)
 
-            if command == "enqueue":
-                await peer.enqueue(add, *numbers)
-            elif command == "fill":
-                await peer.fill(add_many, *numbers)
-            elif command == "trickle":
-                await peer.trickle(add, *numbers)
+            await peer.produce(command, numbers, add, add_many)
 
 
 uvloop.run(main())

@@ -159,9 +159,7 @@ fn chosen(arguments: &Arguments) -> Result<Vec<&'static Case>> {
     let is_chosen = |case: &&Case| {
         let is_named = arguments.only.iter().any(|name| name == case.name);
         let is_meant = arguments.only.is_empty() && (arguments.slow || !case.slow);
-        case.scheme
-            .is_none_or(|scheme| scheme == arguments.sender.scheme())
-            && (is_named || is_meant)
+        case.schemes.contains(&arguments.sender.scheme()) && (is_named || is_meant)
     };
     let chosen: Vec<&Case> = CASES.iter().filter(is_chosen).collect();
     if chosen.is_empty() {

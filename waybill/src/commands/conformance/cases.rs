@@ -33,8 +33,8 @@ pub struct Case {
     pub group: &'static str,
     pub about: &'static str,
     pub level: Level,
-    /// Only for providers that sign so.
-    pub scheme: Option<Scheme>,
+    /// For providers that sign in one of these ways.
+    pub schemes: &'static [Scheme],
     /// It measures, so nothing else runs beside it.
     pub alone: bool,
     /// It takes a minute.
@@ -114,7 +114,7 @@ const fn one(
         group: "signature",
         about,
         level,
-        scheme: None,
+        schemes: &[Scheme::Body, Scheme::Timed, Scheme::Standard],
         alone: false,
         slow: false,
         sends: Sends::One(send),
@@ -122,11 +122,11 @@ const fn one(
     }
 }
 
-const fn of(scheme: Scheme, case: Case) -> Case {
-    Case {
-        scheme: Some(scheme),
-        ..case
-    }
+/// The schemes in which a time is signed.
+const SIGNED_TIME: &[Scheme] = &[Scheme::Timed, Scheme::Standard];
+
+const fn of(schemes: &'static [Scheme], case: Case) -> Case {
+    Case { schemes, ..case }
 }
 
 const fn grouped(group: &'static str, sends: Sends, case: Case) -> Case {
@@ -256,7 +256,7 @@ pub static CASES: &[Case] = &[
         },
     ),
     of(
-        Scheme::Timed,
+        SIGNED_TIME,
         one(
             "old",
             "a signature of ten minutes ago is refused, so that nobody can send a recorded delivery again",
@@ -272,7 +272,7 @@ pub static CASES: &[Case] = &[
         ),
     ),
     of(
-        Scheme::Timed,
+        SIGNED_TIME,
         one(
             "from-the-future",
             "a signature of in ten minutes is refused",
@@ -288,22 +288,27 @@ pub static CASES: &[Case] = &[
         ),
     ),
     of(
-        Scheme::Timed,
+        SIGNED_TIME,
+        one(
+            "second-signature",
+            "while a secret is replaced there are two signatures, and one that is right suffices",
+            Must,
+            Taken,
+            |signer| changed(signer, and_one_before),
+        ),
+    ),
+    of(
+        &[Scheme::Timed],
         one(
             "changed-time",
             "the time is signed: with another one the delivery is refused",
             Must,
             Refused,
-            |signer| {
-                let now = signer.now();
-                changed(signer, |signature| {
-                    signature.replace(&now.to_string(), &(now + 1).to_string())
-                })
-            },
+            |signer| changed(signer, a_second_later),
         ),
     ),
     of(
-        Scheme::Timed,
+        &[Scheme::Timed],
         one(
             "only-v0",
             "a signature of a scheme that is not in use is refused",
@@ -313,21 +318,7 @@ pub static CASES: &[Case] = &[
         ),
     ),
     of(
-        Scheme::Timed,
-        one(
-            "second-signature",
-            "while a secret is replaced there are two signatures, and one that is right suffices",
-            Must,
-            Taken,
-            |signer| {
-                changed(signer, |signature| {
-                    signature.replace("v1=", &format!("v1={},v1=", "0".repeat(64)))
-                })
-            },
-        ),
-    ),
-    of(
-        Scheme::Timed,
+        &[Scheme::Timed],
         one(
             "many-signatures",
             "a thousand wrong signatures are refused",
@@ -342,23 +333,7 @@ pub static CASES: &[Case] = &[
         ),
     ),
     of(
-        Scheme::Standard,
-        one(
-            "old",
-            "a signature of ten minutes ago is refused, so that nobody can send a recorded delivery again",
-            Must,
-            Refused,
-            |signer| {
-                signer.signed_at(
-                    signer.sample().into_bytes(),
-                    signer.now() - 600,
-                    signer.secret(),
-                )
-            },
-        ),
-    ),
-    of(
-        Scheme::Standard,
+        &[Scheme::Standard],
         one(
             "changed-id",
             "the id is signed: under another one the delivery is refused",
@@ -372,20 +347,6 @@ pub static CASES: &[Case] = &[
                     }
                 }
                 delivery
-            },
-        ),
-    ),
-    of(
-        Scheme::Standard,
-        one(
-            "second-signature",
-            "while a secret is replaced there are two signatures, and one that is right suffices",
-            Must,
-            Taken,
-            |signer| {
-                changed(signer, |signature| {
-                    format!("v1,{}= {signature}", "A".repeat(43))
-                })
             },
         ),
     ),
@@ -620,6 +581,21 @@ fn changed(signer: &Signer, change: impl FnOnce(&str) -> String) -> Delivery {
     let mut delivery = signer.delivery();
     delivery.sign_as(change);
     delivery
+}
+
+/// A wrong signature before the right one.
+fn and_one_before(signature: &str) -> String {
+    if signature.starts_with("v1,") {
+        return format!("v1,{}= {signature}", "A".repeat(43));
+    }
+    signature.replace("v1=", &format!("v1={},v1=", "0".repeat(64)))
+}
+
+/// The same signature with a time that is a second later.
+fn a_second_later(signature: &str) -> String {
+    let (time, rest) = signature.split_once(',').unwrap_or((signature, ""));
+    let seconds = time.strip_prefix("t=").and_then(|it| it.parse().ok());
+    format!("t={},{rest}", seconds.map_or(0, |seconds: i64| seconds + 1))
 }
 
 fn compressed(signer: &Signer) -> Delivery {

@@ -208,8 +208,8 @@ async fn the_trace_of_an_order_has_every_span_with_its_parent_up_to_the_event() 
     assert!(answered.ends_with("-01"), "{answered}");
     running.done(2).await;
     eventually("every span has come", async || is_whole(&collector.spans())).await;
-    // What the provider was told is the span of its request.
-    let told = running.sandbox.storefront().fault_injector.traceparents();
+    // What the provider received is the span of its request.
+    let received = running.sandbox.storefront().fault_injector.traceparents();
     running.stop().await;
     let spans = collector.spans();
     check_order(&spans, &[]);
@@ -221,7 +221,7 @@ async fn the_trace_of_an_order_has_every_span_with_its_parent_up_to_the_event() 
     assert_eq!(context(server), answered, "the answer names its span");
     let clients = of_kind(&spans, SpanKind::Client);
     let sent: BTreeSet<String> = clients.into_iter().map(context).collect();
-    assert_eq!(told, sent);
+    assert_eq!(received, sent);
     for resource in collector.resources() {
         let resource = attributes(&resource.attributes);
         assert_eq!(resource["service.name"], "shop");

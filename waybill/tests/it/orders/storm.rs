@@ -160,7 +160,7 @@ fn alike(rows: &Rows, order: usize) -> Rows {
         .collect()
 }
 
-/// Tells the payment provider of the payments that will be given back.
+/// Adds the payments that will be given back to the payment provider's stand-in.
 pub fn know_payments(sandbox: &Sandbox, orders: &[usize]) {
     let cancelled = orders.iter().copied();
     for order in cancelled.filter(|order| Family::of(*order) == Family::Cancelled) {
