@@ -5,6 +5,7 @@
 //! success, and any other status as a failure that no retry changes.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -161,6 +162,20 @@ impl Poster {
             return Attempt::TryAgain(status.as_u16(), asked);
         }
         Attempt::Answered(status.as_u16())
+    }
+}
+
+impl AddAssign for Report {
+    fn add_assign(&mut self, more: Report) {
+        self.deliveries += more.deliveries;
+        self.accepted += more.accepted;
+        self.duplicates += more.duplicates;
+        self.refused += more.refused;
+        self.given_up += more.given_up;
+        for (status, times) in more.answers {
+            *self.answers.entry(status).or_default() += times;
+        }
+        self.unanswered += more.unanswered;
     }
 }
 

@@ -10,6 +10,8 @@ use crate::House;
 
 const DONE: &str = "select count(*) as n from jobs where state = 'done'";
 const DEAD: &str = "select count(*) as n from jobs where state = 'dead'";
+/// When the first of all jobs was done.
+const FINISHED: &str = "select min(finished_at) as n from jobs";
 const ORDERS: &str = "select count(*) as n from orders";
 const EVENTS: &str = "select count(*) as n from events";
 
@@ -57,6 +59,8 @@ async fn a_message_of_many_jobs_is_worked_on_once_however_often_it_comes() {
     assert_eq!(house.count(ORDERS).await, 20);
     let events = house.count(EVENTS).await;
     assert!(events >= 20, "{events}");
+    let finished = house.count(FINISHED).await;
+    house.parts.clock.advance(Duration::from_secs(1));
     house.announce(CREATED, &ids).await;
     // What comes after the repeated message has passed it.
     let last = house.store(CREATED, &[order(21)]).await;
@@ -64,6 +68,11 @@ async fn a_message_of_many_jobs_is_worked_on_once_however_often_it_comes() {
     house.eventually("the next one is done", DONE, 21).await;
     let each = events / 20;
     assert_eq!(house.count(EVENTS).await, events + each, "nothing twice");
+    assert_eq!(
+        house.count(FINISHED).await,
+        finished,
+        "what is done is not finished again"
+    );
     house.close().await;
 }
 

@@ -312,6 +312,40 @@ async fn a_deleted_queue_and_exchange_are_declared_again() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_message_that_no_queue_takes_does_not_count_as_sent() {
+    let service = service().without_workers().start().await;
+    eventually("the bus is ready", async || {
+        service.parts.bus.is_ready(Queue::Orders)
+    })
+    .await;
+    let url = service.parts.config.amqp_url.clone().unwrap();
+    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default())
+        .await
+        .unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let name = format!("{}.orders", service.parts.config.amqp_prefix);
+    let options = lapin::options::QueueDeleteOptions::default();
+    channel
+        .queue_delete(name.as_str().into(), options)
+        .await
+        .unwrap();
+    let job = [uuid::Uuid::from_u128(1)];
+    let bus = &service.parts.bus;
+    let sent = bus.notify_ids(Queue::Orders, "orders/create", &job);
+    let error = sent.await.unwrap_err();
+    assert!(error.to_string().contains("no queue"), "{error}");
+    // The queue is declared again, and then takes it.
+    eventually("it is sent", async || {
+        let sent = bus.notify_ids(Queue::Orders, "orders/create", &job);
+        sent.await.is_ok()
+    })
+    .await;
+    assert!(bus.depth(Queue::Orders).await.unwrap() >= 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_dead_job_shows_in_the_dead_letter_queue() {
     let service = service().start().await;
     let hopeless = crate::support::delivery::storefront("orders/create", r#"{"id":"none"}"#);

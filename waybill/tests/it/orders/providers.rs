@@ -735,6 +735,44 @@ async fn a_call_whose_job_was_claimed_by_another_process_meanwhile_changes_nothi
     service.stop().await;
 }
 
+#[tokio::test]
+async fn the_answer_to_a_call_whose_job_was_claimed_by_another_process_is_not_written() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).manual_clock().start().await;
+    let fault_injector = &sandbox.payment().fault_injector;
+    fault_injector.fail(Fault::Status(500));
+    cancel_with_payment(&service, &sandbox, 7).await;
+    eventually("it is tried", async || fault_injector.requests() == 1).await;
+    let (ended, other) = (now(&service).plus(LEASE), now(&service).plus(2 * LEASE));
+    let mut tx = service.db().begin().await.unwrap();
+    let row = tx.query("select id from jobs where kind = $1").bind(REFUND);
+    let ids: [JobId; 1] = [row.fetch_one().await.unwrap().get("id").unwrap()];
+    let claimed = jobs::claim(&mut tx, &ids, ended, other).await.unwrap();
+    assert_eq!(claimed[0].token, 2);
+    tx.commit().await.unwrap();
+    fault_injector.clear_faults();
+    eventually("it waits", async || {
+        service.clock().until_next_wake() == Some(Duration::from_secs(1))
+    })
+    .await;
+    service.clock().advance(Duration::from_secs(1));
+    eventually("it is answered", async || fault_injector.requests() == 2).await;
+    pause(Duration::from_millis(300)).await;
+    assert_eq!(
+        job(&service, REFUND).await,
+        ("ready".to_owned(), 0, String::new())
+    );
+    assert_eq!(refund(&service, 7).await["state"], "requested");
+    // The other process does not live either. The next run finds the refund at the provider.
+    service.clock().advance(2 * LEASE);
+    service.settled().await;
+    assert_eq!(refund(&service, 7).await["state"], "issued");
+    each_key(fault_injector, 1, 2);
+    let kinds = kinds(service.db(), SHOP, 7).await;
+    assert_eq!(times(&kinds, "order.refund_issued"), 1);
+    service.stop().await;
+}
+
 /// The dead job of a kind after one request, with its error.
 async fn refused(service: &Service, fault_injector: &FaultInjector, kind: &str) -> String {
     eventually("it is refused", async || {

@@ -2,7 +2,6 @@
 //! in its right state, and each effect happens once in Waybill and at the providers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::money::Currency;
@@ -17,7 +16,7 @@ use crate::support::order::{
     CAPTURED, Rows, body, cancelled, captured, fulfilment, pact, rows, with,
 };
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::storm::{LONGEST_TAIL, Workers, count};
+use crate::support::storm::{Kills, LONGEST_TAIL, Workers, count};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, within};
 
 const ORDERS: usize = 1000;
@@ -355,19 +354,20 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     sandbox.storefront().fault_injector.fail(moment);
     sandbox.payment().fault_injector.fail(moment);
     let storm = deliveries(0..ORDERS, 1, &clock);
-    let worked_on = AtomicBool::new(false);
+    let kills = Kills::default();
     let posting = async {
-        let report = poster.post_all(&storm, 64, |_| {}).await;
+        let report = kills.post(&poster, &storm, 4).await;
         let waiting =
             "select count(*) as n from jobs where state = 'ready' and source <> 'internal'";
         within(LONGEST_TAIL, "all deliveries are worked on", async || {
             count(&db, waiting).await == 0
         })
         .await;
-        worked_on.store(true, Ordering::SeqCst);
+        kills.end();
         report
     };
-    let (report, kills) = tokio::join!(posting, workers.kill_until(&worked_on));
+    let (report, ()) = tokio::join!(posting, workers.kill_until_over(&kills));
+    let kills = kills.count();
     assert!(kills >= 4, "each worker was killed: {kills} kills");
     assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
     within(LONGEST_TAIL, "no job is left", async || {

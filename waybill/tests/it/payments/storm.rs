@@ -3,7 +3,6 @@
 //! and at the provider, and every order ends in its right state.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::money::Money;
@@ -17,7 +16,7 @@ use store::{ledger, orders};
 use crate::support::backend::Backend;
 use crate::support::order::{at, body, pact, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::storm::{LONGEST_TAIL, Workers, count};
+use crate::support::storm::{Kills, LONGEST_TAIL, Workers, count};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, within};
 
 const PAYMENTS: u64 = 1000;
@@ -128,21 +127,22 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
     // The provider takes a moment, so that some workers are killed while they ask.
     let moment = Fault::Slow(Duration::from_millis(100));
     sandbox.payment().fault_injector.fail(moment);
-    let worked_on = AtomicBool::new(false);
+    let kills = Kills::default();
     // Retries of payments that failed are put down for later until their success is known, and
     // what sessions sold waits for an hour for the storefront's orders, which come sooner.
     let ready = "select count(*) as n from jobs
                  where state = 'ready' and kind <> 'payments/end_wait'";
     let posting = async {
-        let report = poster.post_all(&deliveries, 64, |_| {}).await;
+        let report = kills.post(&poster, &deliveries, 3).await;
         within(LONGEST_TAIL, "all is worked on", async || {
             count(&db, ready).await == 0
         })
         .await;
-        worked_on.store(true, Ordering::SeqCst);
+        kills.end();
         report
     };
-    let (report, kills) = tokio::join!(posting, workers.kill_until(&worked_on));
+    let (report, ()) = tokio::join!(posting, workers.kill_until_over(&kills));
+    let kills = kills.count();
     assert!(kills >= 3, "each worker was killed: {kills} kills");
     assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
     // What the sandbox reported of our refunds has come too.

@@ -804,6 +804,27 @@ async fn of_two_who_write_the_same_number_one_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_whose_number_another_one_has_taken_does_not_end() {
+    // The clock stands still, so that nobody looks at the journal meanwhile.
+    let (service, _) = copied(support::service().manual_clock(), &[1]).await;
+    let taken = file(&service, 1);
+    std::fs::create_dir_all(taken.parent().unwrap()).unwrap();
+    std::fs::write(&taken, "of another database").unwrap();
+    let id = posted(&service, &erasure(1)).await;
+    eventually("it has failed", async || {
+        entry(&service, id).await.attempts > 0
+    })
+    .await;
+    let row = entry(&service, id).await;
+    assert_eq!((row.state.as_str(), row.receipt), ("received", None));
+    let error = row.last_error.unwrap();
+    assert!(error.contains("another entry 1"), "{error}");
+    assert_eq!(erased(&service).await, 0);
+    assert_eq!(std::fs::read(&taken).unwrap(), b"of another database");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_databases_that_both_believe_to_be_the_one_in_use_one_notices() {
     // Both begin with the same copy, and neither has looked since the other has erased somebody.
     let (mut first, backup) = copied(support::service(), &[1, 2]).await;

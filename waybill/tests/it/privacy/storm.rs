@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use platform::clock::Clock;
@@ -26,7 +25,7 @@ use crate::support::canary::{
 };
 use crate::support::order::{self, fulfilment, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::storm::{LONGEST_TAIL, count};
+use crate::support::storm::{Kills, LONGEST_TAIL, count};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
 
 /// The time of an order's version: before any redaction, because an address says nothing of
@@ -498,20 +497,20 @@ impl Product {
     }
 
     /// Kills one after the other, and starts it again, until it is told that it is enough.
-    async fn kill_until(&self, workers: &mut [(Program, Process)], enough: &AtomicBool) -> usize {
-        let mut kills = 0;
+    async fn kill_until_over(&self, workers: &mut [(Program, Process)], kills: &Kills) {
         loop {
             pause(BETWEEN_KILLS).await;
-            if enough.load(Ordering::SeqCst) {
-                return kills;
+            if kills.is_over() {
+                return;
             }
-            if kills == MOST_KILLS {
+            if kills.count() == MOST_KILLS {
                 continue;
             }
-            let (program, process) = &mut workers[kills % workers.len()];
+            let turn = kills.count() % workers.len();
+            let (program, process) = &mut workers[turn];
             process.kill();
             *process = self.started(*program);
-            kills += 1;
+            kills.add();
         }
     }
 
@@ -738,23 +737,24 @@ async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm()
     let mut rest = repeated(later, 2);
     rest.extend(late_redactions.iter().map(|person| person.redaction()));
     storm::shuffle(&mut rest, 3);
-    let worked_on = AtomicBool::new(false);
+    let kills = Kills::default();
     let mut workers = std::mem::take(&mut product.workers);
+    let processes = workers.len();
     let storm = async {
         let taken = async {
             pause(STUCK_FOR).await;
             product.take_stuck_orders().await;
         };
-        tokio::join!(product.post(&rest), taken);
+        let posted = kills.post(&product.poster, &rest, processes);
+        let (report, ()) = tokio::join!(posted, taken);
+        assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
         product.drained().await;
-        worked_on.store(true, Ordering::SeqCst);
+        kills.end();
     };
-    let ((), kills) = tokio::join!(storm, product.kill_until(&mut workers, &worked_on));
+    tokio::join!(storm, product.kill_until_over(&mut workers, &kills));
+    let kills = kills.count();
     product.workers = workers;
-    assert!(
-        kills >= product.workers.len(),
-        "each was killed: {kills} kills"
-    );
+    assert!(kills >= processes, "each was killed: {kills} kills");
     eprintln!("{} deliveries amid {kills} kills", rest.len());
 
     // Everything once more under new ids, after all that was drained.
