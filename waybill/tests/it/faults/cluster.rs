@@ -1,8 +1,6 @@
 //! A cluster of three RabbitMQ servers, which are the test's own, and of which one or two are gone.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,59 +8,15 @@ use domain::job::{Queue, State};
 use futures_util::{StreamExt as _, stream};
 use store::jobs;
 use store::sql::Db;
-use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::failover::{Product, one_effect_each};
 use crate::support::backend::Backend;
-use crate::support::{pause, process, tools, within};
+use crate::support::cluster::Cluster;
+use crate::support::{pause, within};
 
 /// How long it may take until a delivery is processed after a server was killed. Measured: five seconds.
 const SOON: Duration = Duration::from_secs(40);
-
-struct Cluster {
-    /// Their URLs with commas between them.
-    url: String,
-    folder: TempDir,
-}
-
-impl Cluster {
-    /// None: RabbitMQ's programs are not here.
-    async fn start() -> Option<Self> {
-        if !Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists() {
-            tools::missing("rabbitmq-server");
-            return None;
-        }
-        let mut cluster = Cluster {
-            url: String::new(),
-            folder: tempfile::tempdir().unwrap(),
-        };
-        let said = cluster.services(&["cluster-up"]).await;
-        let (_, url) = said.trim().split_once('=').expect("it prints a variable");
-        cluster.url = url.replace('\\', "");
-        Some(cluster)
-    }
-
-    async fn services(&self, arguments: &[&str]) -> String {
-        let output = process::run(self.command(arguments)).await;
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/services");
-        let mut command = Command::new(script);
-        let state = self.folder.path().join("services");
-        command.args(arguments).env("WAYBILL_SERVICES_DIR", state);
-        command
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.command(&["cluster-down"]).output();
-    }
-}
 
 /// How long it takes until a delivery that comes now is processed.
 async fn processed(product: &Product, db: &Db, seed: u64) -> Duration {

@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod browser;
 pub mod canary;
+pub mod cluster;
 pub mod collector;
 pub mod console;
 pub mod delivery;

@@ -8,6 +8,8 @@
 //! The seed decides the deliveries and the sequence of the faults; how they meet depends on the machine.
 //! `scripts/chaos` runs it for longer.
 
+mod callers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,9 +29,11 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use self::callers::Callers;
 use crate::orders::storm::{are_conserved, are_right, deliveries, know_payments, lives};
 use crate::support::backend::{Backend, PRIVACY_KEY, environment};
 use crate::support::canary::{Found, address, email, phone, scan, scan_files, word};
+use crate::support::cluster::Cluster;
 use crate::support::endpoint::StandIn;
 use crate::support::order::{at, with};
 use crate::support::postgres::Replicated;
@@ -221,10 +225,76 @@ impl Processes {
     }
 }
 
+/// RabbitMQ behind proxies.
+struct Brokers {
+    /// One for each server.
+    proxies: Vec<Proxy>,
+    /// Three servers of the test's own, if `CHAOS_CLUSTER` asks for them. The broker of the other tests is not
+    /// killed.
+    cluster: Option<Cluster>,
+}
+
+impl Brokers {
+    async fn start(backend: &Backend) -> Self {
+        let cluster = match environment("CHAOS_CLUSTER") {
+            Some(_) => Some(Cluster::start().await.expect("there is RabbitMQ")),
+            None => None,
+        };
+        let urls = match &cluster {
+            Some(cluster) => cluster.url.clone(),
+            None => backend.amqp_url.clone().expect("there is a broker"),
+        };
+        let mut proxies = Vec::new();
+        for url in urls.split(',') {
+            proxies.push(Proxy::to(url).await);
+        }
+        Brokers { proxies, cluster }
+    }
+
+    fn url(&self) -> String {
+        let urls: Vec<&str> = self.proxies.iter().map(|it| it.url.as_str()).collect();
+        urls.join(",")
+    }
+
+    fn each(&self, change: impl Fn(&Proxy)) {
+        self.proxies.iter().for_each(change);
+    }
+
+    async fn fail(&self, fault: &BrokerFault) {
+        let ctl = match fault {
+            BrokerFault::Killed(servers) => vec![&["cluster-kill"], servers.as_slice()].concat(),
+            BrokerFault::Alarm => vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0"],
+        };
+        self.say(&ctl).await;
+    }
+
+    async fn mend(&self, fault: &BrokerFault) {
+        let ctl = match fault {
+            BrokerFault::Killed(servers) => vec![&["cluster-start"], servers.as_slice()].concat(),
+            BrokerFault::Alarm => vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0.6"],
+        };
+        self.say(&ctl).await;
+    }
+
+    async fn say(&self, arguments: &[&str]) {
+        if let Some(cluster) = &self.cluster {
+            cluster.services(arguments).await;
+        }
+    }
+}
+
+/// What only servers of the test's own may suffer.
+enum BrokerFault {
+    /// The servers with these numbers. Two of three leave the queues without a leader.
+    Killed(Vec<&'static str>),
+    /// A memory alarm: the brokers take no message.
+    Alarm,
+}
+
 /// What fails outside Waybill.
 struct World<'a> {
     servers: Replicated,
-    broker: Proxy,
+    brokers: &'a Brokers,
     sandbox: &'a Sandbox,
     endpoint: StandIn,
 }
@@ -256,7 +326,7 @@ impl World<'_> {
     }
 
     async fn fail(&mut self, fault: u64, time: Duration) {
-        let (database, broker) = (&self.servers.address, &self.broker);
+        let (database, brokers) = (&self.servers.address, self.brokers);
         match fault {
             0 => database.interrupt(),
             1 => database.swallow(),
@@ -271,9 +341,9 @@ impl World<'_> {
                 database.interrupt();
                 self.servers.replace_standby().await;
             }
-            7 => broker.interrupt(),
-            8 => broker.swallow(),
-            9 => broker.kill(),
+            7 => brokers.each(Proxy::interrupt),
+            8 => brokers.each(Proxy::swallow),
+            9 => brokers.each(Proxy::kill),
             10 => self.sandbox.storefront().fault_injector.fail(Fault::Lose),
             11 => self
                 .sandbox
@@ -296,14 +366,42 @@ impl World<'_> {
             4 => self.servers.primary.set_read_only(false).await,
             5 => self.servers.replication.restore(),
             8 | 9 => {
-                self.broker.restore();
-                self.broker.interrupt();
+                self.brokers.each(Proxy::restore);
+                self.brokers.each(Proxy::interrupt);
             }
             10 => self.sandbox.storefront().fault_injector.clear_faults(),
             11 => self.sandbox.payment().fault_injector.clear_faults(),
             12 => self.endpoint.is(200),
             _ => {}
         }
+    }
+}
+
+/// Lets servers of the broker fail until it is time, if they are the test's own.
+async fn fail_brokers_until(
+    brokers: &Brokers,
+    end: Instant,
+    chance: &mut Chance,
+    timeline: &Timeline,
+) {
+    while brokers.cluster.is_some() && Instant::now() < end {
+        pause(chance.millis(5000, 15_000)).await;
+        let fault = match chance.below(6) {
+            0 => BrokerFault::Killed(vec!["1"]),
+            1 => BrokerFault::Killed(vec!["2"]),
+            2 => BrokerFault::Killed(vec!["3"]),
+            3 => BrokerFault::Killed(vec!["1", "2"]),
+            4 => BrokerFault::Killed(vec!["2", "3"]),
+            _ => BrokerFault::Alarm,
+        };
+        let time = chance.millis(1000, 6000);
+        timeline.note(match &fault {
+            BrokerFault::Killed(servers) => format!("brokers {servers:?} are killed, {time:?}"),
+            BrokerFault::Alarm => format!("a broker has no memory, {time:?}"),
+        });
+        brokers.fail(&fault).await;
+        pause(time).await;
+        brokers.mend(&fault).await;
     }
 }
 
@@ -500,11 +598,11 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         return;
     };
     let backend = Backend::create().await;
-    let broker = Proxy::to(backend.amqp_url.as_ref().expect("there is a broker")).await;
+    let brokers = Brokers::start(&backend).await;
     let sandbox = Sandbox::start(Options::default()).await.unwrap();
     let mut world = World {
         servers,
-        broker,
+        brokers: &brokers,
         sandbox: &sandbox,
         endpoint: StandIn::start(200).await,
     };
@@ -512,13 +610,16 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
     let mut settings = settings(&backend, ports[0]);
     for (name, value) in [
         ("DATABASE_URL", world.servers.address.url.clone()),
-        ("AMQP_URL", world.broker.url.clone()),
+        ("AMQP_URL", world.brokers.url()),
         ("STOREFRONT_API_URL", world.sandbox.storefront_url()),
         ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
         ("PAYMENT_API_URL", world.sandbox.payment_url()),
         ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
         ("ENDPOINT_NETWORKS", "127.0.0.0/8".to_owned()),
     ] {
+        settings.push((name.to_owned(), value));
+    }
+    for (name, value) in callers::settings(&sandbox) {
         settings.push((name.to_owned(), value));
     }
     let folder = TempDir::new().unwrap();
@@ -529,6 +630,8 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
     add.args(["endpoints", "add", &world.endpoint.url]);
     let added = process::run(add).await;
     assert!(added.status.success(), "{added:?}");
+
+    let callers = Callers::new(&sandbox, settings.clone(), ports).await;
 
     let clock = Clock::system();
     let poster = |port: u16| {
@@ -570,14 +673,19 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
     };
     let end = timeline.begun + Duration::from_secs(seconds);
     let (mut of_processes, mut of_servers) = (Chance::new(seed), Chance::new(!seed));
+    let mut of_operator = Chance::new(seed.rotate_left(32) ^ 0x5DEE_CE66);
     let is_posted = AtomicBool::new(false);
-    tokio::join!(
+    let mut of_brokers = Chance::new(seed.rotate_left(16) ^ 0x0B0E_C7A1);
+    let ((), (), (), (), answered) = tokio::join!(
         processes.fail_until(end, &mut of_processes, &timeline, &is_posted),
         world.fail_until(end, &mut of_servers, &timeline),
+        fail_brokers_until(&brokers, end, &mut of_brokers, &timeline),
+        callers.operate_until(end, &mut of_operator, &timeline),
         async {
-            load.until(end, |orders| know_payments(&sandbox, orders))
-                .await;
+            let load = load.until(end, |orders| know_payments(&sandbox, orders));
+            let ((), answered) = tokio::join!(load, callers.until(end));
             is_posted.store(true, Ordering::SeqCst);
+            answered
         }
     );
     let (faults, faulty) = (timeline.count(), timeline.begun.elapsed());
@@ -593,6 +701,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         .chain(models.len() + 1..load.orders)
         .collect();
     are_right(&db, &sandbox, &orders, models).await;
+    callers.are_right(&answered, &db).await;
     in_order(&world.endpoint);
     let books = ledger::verify(&db).await.unwrap();
     assert!(books.wrong.is_empty(), "{:?}", books.wrong);
