@@ -13,6 +13,7 @@ mod layers;
 mod markdown;
 mod names;
 mod package;
+mod reliability;
 mod sources;
 mod units;
 mod wrong_builds;

@@ -3,6 +3,8 @@
 //! is PostgreSQL and RabbitMQ, named by `TEST_DATABASE_URL` and `TEST_AMQP_URL` (`scripts/test`
 //! brings them up).
 
+// Optimised, the layout of futures within futures takes more steps than the compiler's 128.
+#![recursion_limit = "256"]
 #![expect(
     clippy::disallowed_macros,
     reason = "a test that is skipped, or counts something, says so"

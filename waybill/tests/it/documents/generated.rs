@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::cli;
 use super::markdown::{documents, root};
+use super::reliability;
 use crate::support::service;
 
 const BEGIN: &str = "<!-- generated: ";
@@ -23,7 +24,7 @@ struct Table {
 }
 
 /// A table in Markdown.
-fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
     for row in rows {
         assert_eq!(row.len(), head.len(), "{row:?}");
@@ -292,6 +293,9 @@ async fn tables() -> Vec<Table> {
         table("metrics of workers", metrics(By::Worker)),
         table("endpoints", endpoints(&document)),
         table("commands", commands),
+        table("proofs", reliability::proofs()),
+        table("faults and attacks", reliability::covered()),
+        table("wrong builds", reliability::wrong_builds()),
     ]
 }
 

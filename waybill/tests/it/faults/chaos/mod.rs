@@ -50,8 +50,9 @@ const REST: Duration = Duration::from_secs(150);
 /// Orders, and people, of a wave of the load.
 const ORDERS: usize = 40;
 const PEOPLE: usize = 4;
-/// Waves that are under way at a time, and deliveries of one that each ingress is given at a time.
-const WAVES_AT_ONCE: usize = 4;
+/// Waves that are under way at a time, if `CHAOS_WAVES` does not say it, and deliveries of one that each ingress
+/// is given at a time.
+const WAVES: u64 = 4;
 const AT_ONCE: usize = 12;
 /// The shop of the people, of whom every second one is erased.
 const SHOP: &str = "people.example";
@@ -460,10 +461,11 @@ impl Load {
     /// Posts until it is time. `knows` is called with the orders of each wave before it is posted.
     async fn until(&mut self, end: Instant, knows: impl Fn(&[usize])) {
         let posters = self.posters.clone();
+        let at_once = usize::try_from(number("CHAOS_WAVES", WAVES)).unwrap();
         let waves = std::iter::from_fn(|| (Instant::now() < end).then(|| self.wave(&knows)));
         let waves: Vec<(Vec<Delivery>, u64)> = stream::iter(waves)
             .map(|wave| post(&posters, wave))
-            .buffer_unordered(WAVES_AT_ONCE)
+            .buffer_unordered(at_once)
             .collect()
             .await;
         for (wave, requests) in waves {
