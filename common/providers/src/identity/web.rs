@@ -7,7 +7,7 @@ use reqwest::{Client, StatusCode, Url};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Identity, IdentityError, User, counted, is_token};
+use super::{Identity, IdentityError, counted, is_token};
 use domain::account::Account;
 use platform::token::Token;
 
@@ -83,7 +83,7 @@ impl Identity {
                 StatusCode::FORBIDDEN if reply.is_suspension() => return Ok(None),
                 _ => return Err(self.no_answer(&reply)),
             }
-            Ok(Some(reply.read::<User>()?.account()))
+            reply.account().map(Some)
         };
         counted("account", question).await
     }
