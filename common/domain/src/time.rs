@@ -53,7 +53,7 @@ impl Timestamp {
     pub fn end_of(text: &str) -> Result<Self, NotATime> {
         let written = iso8601::read(text).ok_or(NotATime)?;
         let whole = if written.is_day { iso8601::DAY } else { 0 };
-        Ok(Timestamp(written.millis + whole))
+        Ok(Timestamp((written.millis + whole).min(iso8601::LAST)))
     }
 
     /// The time for a sentence that people read, `15 January 2027, 08:00 UTC`. It names the zone,
@@ -156,5 +156,26 @@ impl<'de> serde::Deserialize<'de> for Timestamp {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_read_can_be_written_and_read_again() {
+        for text in ["9999-12-31", "9999-12-31T23:59:59.999Z", "0000-01-01"] {
+            for at in [text.parse().unwrap(), Timestamp::end_of(text).unwrap()] {
+                assert_eq!(at.to_string().parse(), Ok(at), "{text}");
+            }
+        }
+        for text in [
+            "9999-12-31T23:30:00-01:00",
+            "9999-12-31T24:00:00Z",
+            "0000-01-01T00:30:00+01:00",
+        ] {
+            assert_eq!(text.parse::<Timestamp>(), Err(NotATime), "{text}");
+        }
     }
 }

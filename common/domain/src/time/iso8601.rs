@@ -1,12 +1,19 @@
 //! Reads times as people and providers write them: ISO 8601 in its calendar forms, extended or
 //! basic, and RFC 3339. A time without an offset is in UTC.
 
+use std::ops::RangeInclusive;
+
 use time::{Date, Month};
 
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 pub(super) const DAY: i64 = 24 * HOUR;
+
+/// The instants of the years 0000 to 9999 in UTC, which are those that can be written.
+const WRITABLE: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+/// The last of them.
+pub(super) const LAST: i64 = *WRITABLE.end();
 
 /// The Julian day of 1970-01-01.
 const FIRST_DAY: i32 = 2_440_588;
@@ -36,7 +43,8 @@ pub(super) fn read(text: &str) -> Option<Written> {
         has_offset = !rest.0.is_empty();
         millis -= rest.offset()?;
     }
-    rest.0.is_empty().then_some(Written {
+    let is_all = rest.0.is_empty() && WRITABLE.contains(&millis);
+    is_all.then_some(Written {
         millis,
         is_day,
         has_offset,
