@@ -11,19 +11,21 @@ use serde_json::value::RawValue;
 use super::Topic;
 use crate::order;
 use crate::payment::{Kind, thin};
+use crate::time::Timestamp;
 
 /// The form that a value must have to be kept. A value of another form is removed, because nobody
 /// can say what it is.
 enum Keep {
     /// A number, also one in quotes, or true or false.
     Number,
-    /// A time or a day.
+    /// A time or a day, as handlers read it.
     Time,
     /// An id. It has no spaces and cannot be an e-mail address.
     Id,
     /// An id or a list of ids.
     Ids,
-    /// A word of the provider, such as `partially_paid`.
+    /// A word of the provider, such as `partially_paid`. In place of another text stands [`OTHER`], because a word
+    /// that nobody knows does not mean the same as none.
     Word,
     /// A text about a thing.
     Text,
@@ -41,6 +43,8 @@ enum Keep {
 use Keep::{Id, Ids, Link, List, Number, Object, Pact, Text, Texts, Time, Word};
 
 const LONGEST_WORD: usize = 40;
+/// No provider has a word like this that means something to a handler.
+const OTHER: &str = "\"other\"";
 
 const ORDER: &[(&str, Keep)] = &[
     ("id", Id),
@@ -332,29 +336,45 @@ fn write(raw: &str, keep: &Keep, out: &mut String) {
 }
 
 fn write_scalar(raw: &str, keep: &Keep, out: &mut String) -> bool {
-    let text = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
-    let is_kept = match (text, keep) {
-        // An empty text, and a number or a boolean, identifies nobody.
-        (Some(""), _) => true,
-        (None, _) => !raw.starts_with(['{', '[']),
-        (Some(text), Number) => text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte)),
-        (Some(text), Time) => {
-            let fits = |byte: u8| byte.is_ascii_digit() || b"+-:.TZ ".contains(&byte);
-            text.bytes().all(fits)
+    let Some(inside) = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) else {
+        // A number or a boolean identifies nobody.
+        let is_kept = !raw.starts_with(['{', '[']);
+        if is_kept {
+            out.push_str(raw);
         }
-        (Some(text), Word) => {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-            text.len() <= LONGEST_WORD && text.bytes().all(fits)
-        }
-        (Some(text), Id) => !text.contains(['@', ' ', '\\']),
-        (Some(_), _) => true,
+        return is_kept;
     };
-    if is_kept {
-        out.push_str(raw);
+    // What the text says decides, and not how it is written.
+    let said = if inside.contains('\\') {
+        serde_json::from_str(raw).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inside))
+    };
+    let fits = |form: fn(&str) -> bool| said.as_ref().is_some_and(|said| form(said));
+    let is_kept = match keep {
+        _ if inside.is_empty() => true,
+        Number => fits(is_number),
+        Time => fits(|text| text.parse::<Timestamp>().is_ok()),
+        Word => fits(is_word),
+        Id => fits(|text| !text.contains(['@', ' ', '\\'])),
+        _ => true,
+    };
+    match keep {
+        _ if is_kept => out.push_str(raw),
+        Word => out.push_str(OTHER),
+        _ => return false,
     }
-    is_kept
+    true
+}
+
+fn is_number(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_digit() || b"+-.".contains(&byte);
+    text.bytes().all(fits)
+}
+
+fn is_word(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    text.len() <= LONGEST_WORD && text.bytes().all(fits)
 }
 
 /// Writes the items of a list. An item of another form is left out. Returns false when `raw` is
@@ -383,7 +403,8 @@ fn write_pact(raw: &str, out: &mut String) -> bool {
         let is_pact = fields(item).is_ok_and(|fields| {
             let mut fields = fields.iter();
             fields.any(|(name, value)| {
-                (name == "name" || name == "key") && value.get() == "\"pact_id\""
+                let said = || serde_json::from_str::<Cow<str>>(value.get());
+                (name == "name" || name == "key") && said().is_ok_and(|said| said == "pact_id")
             })
         });
         is_pact && write_object(item, &[("name", Word), ("key", Word), ("value", Text)], out)
@@ -418,6 +439,8 @@ fn fields(raw: &str) -> Result<Fields<'_>, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payment::Event;
+    use crate::payment::record::Record;
 
     fn erased(kind: &str, body: &str) -> String {
         String::from_utf8(erased_body(kind, body.as_bytes()).unwrap()).unwrap()
@@ -451,7 +474,7 @@ mod tests {
             "total_price":"Ann","updated_at":"ask Ann","financial_status":"Ann Lee"}"#;
         assert_eq!(
             erased("orders/updated", body),
-            r#"{"id":1,"cancel_reason":null,"line_items":null,"customer":null,"total_price":null,"updated_at":null,"financial_status":null}"#
+            r#"{"id":1,"cancel_reason":null,"line_items":null,"customer":null,"total_price":null,"updated_at":null,"financial_status":"other"}"#
         );
         assert_eq!(erased_body("customers/update", b"{}"), None);
         assert_eq!(erased_body("orders/create", b"[1]"), None);
@@ -461,5 +484,28 @@ mod tests {
     fn depth_is_harmless() {
         let deep = format!("{{\"id\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(erased("orders/create", &deep), r#"{"id":null}"#);
+    }
+
+    #[test]
+    fn what_handlers_read_stays_however_it_is_written() {
+        let body = r#"{"id":"\u0037","updated_at":"2027-01-15t12:00:00,5z","cancel_reason":"\u0061\u0040x.example",
+            "financial_status":"\u0070aid","note_attributes":[{"name":"pact\u005fid","value":"p1"}]}"#;
+        assert_eq!(
+            erased("orders/create", body),
+            r#"{"id":"\u0037","updated_at":"2027-01-15t12:00:00,5z","cancel_reason":"other","financial_status":"\u0070aid","note_attributes":[{"name":"pact\u005fid","value":"p1"}]}"#
+        );
+    }
+
+    #[test]
+    fn a_status_that_nobody_knows_does_not_become_one_that_is_missing() {
+        let body = r#"{"id":"evt_1","object":"event","type":"payment_intent.succeeded","created":1,
+            "data":{"object":{"object":"payment_intent","id":"pi_1","amount":5,"currency":"usd",
+            "status":"waits for Ann"}}}"#;
+        let read = |body: &str| Event::read(body.as_bytes()).unwrap();
+        let received = |event: &Event| Record::of(event).unwrap().1.received;
+        assert_eq!(received(&read(body)), 0);
+        let rest = erased("payment_intent.succeeded", body);
+        assert!(!rest.contains("Ann"));
+        assert_eq!(received(&read(&rest)), 0);
     }
 }
