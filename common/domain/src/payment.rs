@@ -24,7 +24,7 @@ use std::fmt;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use self::fields::{id, named, required, seconds, text};
+use self::fields::{id, named, required, seconds, seconds_in_words, text};
 use crate::json::{self, At, Field, Problem, Unreadable};
 
 pub use self::charge::Charge;
@@ -86,11 +86,7 @@ impl Event {
             id => required(Ok(id)).at("id")?,
         };
         let created = match seconds(envelope.created).at("created")? {
-            None => envelope
-                .timestamp
-                .instant()
-                .at("timestamp")?
-                .map(|at| at / 1000),
+            None => seconds_in_words(envelope.timestamp).at("timestamp")?,
             created => created,
         };
         let created = required(Ok(created)).at("created")?;

@@ -6,6 +6,7 @@ use super::Email;
 use crate::json::{Field, Problem};
 use crate::money::{Currency, Money};
 use crate::order::ID_CHARS;
+use crate::time::Timestamp;
 
 /// The longest id that the provider makes.
 const ID_LEN: usize = 255;
@@ -132,7 +133,17 @@ pub(super) fn money(field: Field, currency: Currency) -> Result<Option<Money>, P
 
 /// A time in Unix seconds, from 1970 to the year 9999.
 pub(super) fn seconds(field: Field) -> Result<Option<i64>, Problem> {
-    match field.integer()? {
+    in_range(field.integer()?)
+}
+
+/// The same from a time in words.
+pub(super) fn seconds_in_words(field: Field) -> Result<Option<i64>, Problem> {
+    let at = field.instant()?.map(Timestamp);
+    in_range(at.map(Timestamp::unix_seconds))
+}
+
+fn in_range(seconds: Option<i64>) -> Result<Option<i64>, Problem> {
+    match seconds {
         Some(seconds) if !(0..=LAST_SECOND).contains(&seconds) => Err(Problem::OutOfRange),
         seconds => Ok(seconds),
     }

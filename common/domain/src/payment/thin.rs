@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Kind;
-use super::fields::{id, required};
+use super::fields::{id, required, seconds_in_words};
 use crate::json::{self, At, Field, Problem, Unreadable};
 
 /// What a thin event says of itself.
@@ -67,7 +67,7 @@ impl ThinEvent {
         Ok(ThinEvent {
             id: required(id(body.id)).at("id")?,
             kind: kind(&event_type).ok_or(Problem::Foreign).at("type")?,
-            created: required(body.created.instant()).at("created")? / 1000,
+            created: required(seconds_in_words(body.created)).at("created")?,
             path: required(path(related.url)).at("related_object.url")?,
             context: id(body.context).at("context")?,
         })

@@ -28,6 +28,17 @@ fn a_thin_event_becomes_the_event_that_it_stands_for() {
 }
 
 #[test]
+fn a_time_before_1970_is_out_of_range_however_it_is_written() {
+    let text = String::from_utf8(BODY.to_vec()).unwrap();
+    let thin = text.replace("2026-", "1966-");
+    assert_ne!(thin, text);
+    assert!(ThinEvent::read(thin.as_bytes()).is_err());
+    let words = r#"{"type":"charge.refunded","timestamp":"1966-10-28T10:22:45Z","data":{"object":
+        {"id":"ch_1","object":"charge","amount":5,"amount_refunded":5,"currency":"usd"}}}"#;
+    assert!(Event::read(words.as_bytes()).is_err());
+}
+
+#[test]
 fn only_a_path_of_the_api_is_ever_asked_with_our_key() {
     let text = String::from_utf8(BODY.to_vec()).unwrap();
     for url in [
