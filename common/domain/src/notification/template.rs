@@ -106,6 +106,9 @@ impl Line {
     fn parse(text: &str, known: &[&str]) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text.trim_end();
+        if rest.contains('\r') {
+            return Err("has a carriage return that ends no line".to_owned());
+        }
         while let Some((before, after)) = rest.split_once(OPEN) {
             let Some((name, after)) = after.split_once(CLOSE) else {
                 return Err(format!("has `{OPEN}` without `{CLOSE}`"));

@@ -62,6 +62,15 @@ fn a_line_whose_values_are_all_empty_is_left_out_with_its_gap() {
 }
 
 #[test]
+fn no_line_of_a_mail_has_a_line_break_within_it() {
+    for template in ["Subject: s\rBcc: x\n\nbody", "Subject: s\n\nbo\rdy"] {
+        let mistakes = mistakes(template);
+        assert!(mistakes[0].ends_with("has a carriage return that ends no line"));
+    }
+    assert_eq!(mail("Subject: s\r\n\r\nbody\r", &[]).body, "body\n");
+}
+
+#[test]
 fn every_mistake_of_a_template_is_given_with_its_line() {
     let known = "is not known; there are {{a}}, {{b}}";
     assert_eq!(
