@@ -413,7 +413,8 @@ fn returned(refunds: Vec<Refund>, currency: Option<Currency>) -> Vec<Returned> {
         });
         moved
             .filter_map(|transaction| transaction.amount)
-            .filter(|amount| Some(amount.currency) == currency)
+            // An amount below zero gives nothing back, and must not add to what was paid.
+            .filter(|amount| Some(amount.currency) == currency && amount.minor > 0)
             .fold(0_i64, |sum, amount| sum.saturating_add(amount.minor))
     };
     let restock = |kind: Option<&str>| match kind {

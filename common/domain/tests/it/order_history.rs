@@ -486,3 +486,17 @@ fn items_that_were_added_later_are_requested_when_they_are_paid_and_alone() {
     ];
     assert_eq!(asked(&history), [all, BTreeMap::from([(3, 4)])]);
 }
+
+#[test]
+fn a_refund_of_less_than_nothing_does_not_add_to_what_was_paid() {
+    let refund = |amount: &str| {
+        json!({"refunds": [{
+            "id": 9, "refund_line_items": [],
+            "transactions": [{"id": 1, "kind": "refund", "status": "success", "amount": amount}],
+        }]})
+    };
+    let kept =
+        |amount| record("orders/paid", &with(body(3, "paid", None), &refund(amount))).kept_minor();
+    assert_eq!(kept("10.00"), Some(2000));
+    assert_eq!(kept("-10.00"), Some(3000));
+}
