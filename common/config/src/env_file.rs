@@ -53,7 +53,8 @@ pub fn read_by_others() -> Option<String> {
     (mode & READ_BY_OTHERS != 0).then(|| format!("{NAME} has mode {mode:o}"))
 }
 
-fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
+/// The values in the text of such a file.
+pub fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut values = BTreeMap::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();

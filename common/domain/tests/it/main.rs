@@ -1,4 +1,5 @@
 mod agreement_history;
+mod corpus;
 mod event_documents;
 mod events;
 mod license;
