@@ -53,10 +53,6 @@ impl<'a> Input<'a> {
     pub fn rest(self) -> &'a [u8] {
         self.0
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// As much of the bytes as is UTF-8.

@@ -43,7 +43,15 @@ pub fn check(data: &[u8]) {
 fn without_its_person(event: &Event, body: &[u8]) {
     let kind = event.kind.as_str();
     let rest = erased_body(kind, body).expect("an event is an object");
-    let left = Event::read(&rest).unwrap_or_else(|error| panic!("{error}"));
+    // What could be the address of a person is no id that stays.
+    let could_be_an_address = |id: &str| id.contains(['@', '\\']);
+    let Ok(left) = Event::read(&rest) else {
+        assert!(body.contains(&b'@') || body.contains(&b'\\'));
+        return;
+    };
+    if Record::of(event).is_some_and(|(id, _)| could_be_an_address(id)) {
+        return;
+    }
     assert_eq!((left.kind, left.created), (event.kind, event.created));
     let has_an_id = !event.id.starts_with("evt_") || left.id.starts_with("evt_");
     assert!(has_an_id);
