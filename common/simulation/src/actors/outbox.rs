@@ -1,0 +1,277 @@
+//! Events on their way out: `workers::publish` sends them to the broker, `workers::positions` gives them positions, and
+//! a reader of the API follows these (`ingress::events`).
+
+use std::time::Duration;
+
+use domain::time::Timestamp;
+
+use super::{Machine, Next, Part};
+use crate::Wrong;
+use crate::database::{Result, TxId};
+use crate::rows::{Event, LeaseName};
+use crate::tables::events::EventId;
+use crate::tables::{event_head, events, leases};
+use crate::world::{World, note};
+
+/// The constants of `workers::publish`.
+pub const LEASE_LENGTH: Duration = Duration::from_secs(10);
+pub const RENEW_AFTER: i64 = 3_000;
+pub const WAIT_FOR_LEASE: i64 = 3_000;
+const PAUSE: i64 = 200;
+const LONGEST_PAUSE: i64 = 5_000;
+pub const LATE: Duration = Duration::from_mins(10);
+pub const LOOK_AT_ALL: i64 = 60_000;
+/// 500 in the product.
+const BATCH: usize = 4;
+/// `positions::PAUSE`.
+const LOOK: i64 = 100;
+
+/// `leases::take` by a task that wants the lease for as long as it works. True when it has it.
+pub fn hold(
+    world: &mut World,
+    process: usize,
+    name: LeaseName,
+    holder: u32,
+    renewed_at: &mut Option<i64>,
+) -> Result<bool> {
+    if renewed_at.is_some_and(|at| world.now - at < RENEW_AFTER) {
+        return Ok(true);
+    }
+    let now = world.clock(process);
+    let times = (now, now.plus(LEASE_LENGTH));
+    let expires = world.rules.is_not(Wrong::LeaseThatNeverEnds);
+    let ours = world.single(|db, tx| leases::take(db, tx, name, holder, times, expires))?;
+    *renewed_at = ours.then_some(world.now);
+    Ok(ours)
+}
+
+/// `Publisher`.
+#[derive(Debug)]
+pub struct Publisher {
+    holder: u32,
+    renewed_at: Option<i64>,
+    from: EventId,
+    looked_at_all: Option<i64>,
+    batch: usize,
+    pause: i64,
+    stage: Stage,
+    /// Events that are read, in rounds; no round has two events of one object.
+    rounds: Vec<Vec<usize>>,
+    confirmed: Vec<usize>,
+    has_failed: bool,
+    /// When it looked, and the last event that it read if there may be more.
+    looked_at: Timestamp,
+    last: Option<(usize, Event)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Hold,
+    Read,
+    Send,
+    /// Waits for the confirms of a round that was sent over this link before so many restarts.
+    Confirm(u32, u32),
+    Mark,
+}
+
+impl Publisher {
+    pub fn new(holder: u32) -> Self {
+        Publisher {
+            holder,
+            renewed_at: None,
+            from: (Timestamp(0), 0),
+            looked_at_all: None,
+            batch: BATCH,
+            pause: PAUSE,
+            stage: Stage::Hold,
+            rounds: Vec::new(),
+            confirmed: Vec::new(),
+            has_failed: false,
+            looked_at: Timestamp(0),
+            last: None,
+        }
+    }
+
+    fn read(&mut self, process: usize, world: &World) -> Result<()> {
+        if self.looked_at_all.is_none_or(|at| world.now - at >= LOOK_AT_ALL) {
+            self.from = (Timestamp(0), 0);
+            self.looked_at_all = Some(world.now);
+        }
+        self.looked_at = world.clock(process);
+        let read = events::unpublished(&world.db, self.from, self.batch)?;
+        self.last = read.last().copied().filter(|_| read.len() >= self.batch);
+        self.rounds = if world.rules.is(Wrong::EventsOfAnObjectTogether) {
+            vec![read.iter().map(|(id, _)| *id).collect()]
+        } else {
+            rounds(&read)
+        };
+        self.rounds.retain(|round| !round.is_empty());
+        Ok(())
+    }
+
+    fn mark(&self, process: usize, world: &mut World, ids: &[usize]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let now = world.clock(process);
+        world.single(|db, tx| events::mark_published(db, tx, ids, now))
+    }
+
+    /// `bus::rabbitmq::events`: each event of a round is confirmed or not, and may have arrived all the same.
+    fn confirms(&mut self, world: &mut World, is_connected: bool) {
+        let round = self.rounds.remove(0);
+        for event in round {
+            if is_connected || world.random.once_in(2) {
+                world.event_comes("the queue", event);
+            }
+            if is_connected {
+                self.confirmed.push(event);
+            }
+        }
+        self.has_failed |= !is_connected;
+    }
+
+    /// The end of `Publisher::publish` and of `Publisher::turn`.
+    fn end_turn(&mut self) -> Next {
+        self.stage = Stage::Hold;
+        if std::mem::take(&mut self.has_failed) {
+            self.batch = 1;
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            return Next::After(self.pause);
+        }
+        let until = match self.last {
+            Some((_, event)) => self.looked_at.min(event.id_at),
+            None => self.looked_at,
+        };
+        self.from = self.from.max((until.minus(LATE), 0));
+        self.batch = BATCH;
+        self.pause = PAUSE;
+        if self.last.take().is_some() { Next::Soon } else { Next::Look(PAUSE) }
+    }
+}
+
+/// `publish::rounds`.
+fn rounds(read: &[(usize, Event)]) -> Vec<Vec<usize>> {
+    let mut rounds: Vec<Vec<usize>> = Vec::new();
+    for (at, (id, event)) in read.iter().enumerate() {
+        let round = read[..at].iter().filter(|(_, it)| it.order == event.order).count();
+        if round == rounds.len() {
+            rounds.push(Vec::new());
+        }
+        rounds[round].push(*id);
+    }
+    rounds
+}
+
+impl Machine for Publisher {
+    fn step(&mut self, _: &mut Option<TxId>, process: usize, world: &mut World) -> Result<Next> {
+        match self.stage {
+            Stage::Hold => {
+                if !world.broker.is_up() {
+                    self.renewed_at = None;
+                    return Ok(Next::After(PAUSE));
+                }
+                if !hold(world, process, LeaseName::Events, self.holder, &mut self.renewed_at)? {
+                    return Ok(Next::After(WAIT_FOR_LEASE));
+                }
+                self.stage = Stage::Read;
+            }
+            Stage::Read => {
+                self.read(process, world)?;
+                self.stage = Stage::Send;
+            }
+            Stage::Send => {
+                let Some(round) = self.rounds.first().filter(|_| !self.has_failed).cloned() else {
+                    self.rounds.clear();
+                    self.stage = Stage::Mark;
+                    return Ok(Next::Soon);
+                };
+                note!(world, process, "publishes events {round:?}");
+                if world.rules.is(Wrong::PublishedBeforeTheConfirm) {
+                    self.mark(process, world, &round)?;
+                }
+                let link = world.processes[process].link;
+                self.stage = Stage::Confirm(link, world.broker.restarts());
+            }
+            Stage::Confirm(link, restarts) => {
+                let is_same = (link, restarts) == (world.processes[process].link, world.broker.restarts());
+                self.confirms(world, is_same && world.broker.is_up());
+                self.stage = Stage::Send;
+            }
+            Stage::Mark => {
+                self.mark(process, world, &self.confirmed)?;
+                self.confirmed.clear();
+                return Ok(self.end_turn());
+            }
+        }
+        Ok(Next::Soon)
+    }
+
+    fn fail(&mut self, _: usize, _: &mut World) -> i64 {
+        self.rounds.clear();
+        self.confirmed.clear();
+        self.has_failed = true;
+        self.last = None;
+        self.end_turn();
+        self.pause
+    }
+
+    fn reborn(&self) -> Option<Part> {
+        Some(Part::Publisher(Publisher::new(self.holder + 100)))
+    }
+}
+
+/// `positions::run`.
+#[derive(Debug)]
+pub struct Placer;
+
+impl Machine for Placer {
+    fn step(&mut self, _: &mut Option<TxId>, _: usize, world: &mut World) -> Result<Next> {
+        if event_head::waits(&world.db)? {
+            world.single(|db, tx| event_head::place(db, tx, BATCH))?;
+        }
+        Ok(Next::Look(LOOK + world.random.between(-50, 50)))
+    }
+
+    fn fail(&mut self, _: usize, _: &mut World) -> i64 {
+        LOOK
+    }
+
+    fn reborn(&self) -> Option<Part> {
+        Some(Part::Placer(Placer))
+    }
+}
+
+/// Somebody who reads the events page by page, and remembers the position of the last one.
+#[derive(Debug, Default)]
+pub struct Reader {
+    position: i64,
+    /// What readers remembered who followed ids.
+    id: Option<EventId>,
+}
+
+
+impl Machine for Reader {
+    fn step(&mut self, _: &mut Option<TxId>, _: usize, world: &mut World) -> Result<Next> {
+        let page = if world.rules.is(Wrong::EventCursorById) {
+            let after = self.id.unwrap_or((Timestamp(0), 0));
+            events::after_id(&world.db, after, 2)?
+        } else {
+            events::placed_after(&world.db, self.position, 2)?
+        };
+        for (id, event) in page {
+            world.event_comes("the reader", id);
+            self.position = event.position.unwrap_or(self.position);
+            self.id = Some((event.id_at, id));
+        }
+        Ok(Next::Look(world.random.between(20, 400)))
+    }
+
+    fn fail(&mut self, _: usize, _: &mut World) -> i64 {
+        200
+    }
+
+    fn reborn(&self) -> Option<Part> {
+        None
+    }
+}

@@ -1,0 +1,105 @@
+//! `store::jobs::missed`, without the turns of the shops: when more jobs wait than are taken, the oldest are taken.
+
+use domain::time::Timestamp;
+
+use crate::database::{Database, Result, TxId};
+use crate::rows::{Job, Kind};
+
+fn waits(job: &Job, kind: Kind, now: Timestamp) -> bool {
+    job.is_ready() && job.notified_at.is_none() && job.kind == kind && job.run_at <= now
+}
+
+/// `missed::kinds`.
+pub fn kinds(db: &Database, now: Timestamp) -> Result<Vec<Kind>> {
+    db.reading()?;
+    let mut kinds = [false; 3];
+    for (_, job) in db.jobs.all() {
+        kinds[job.kind as usize] |= waits(&job, job.kind, now);
+    }
+    let kinds = Kind::ALL.into_iter().filter(|kind| kinds[*kind as usize]);
+    Ok(kinds.collect())
+}
+
+/// `missed::take`: at most `limit` jobs, marked as notified.
+pub fn take(
+    db: &mut Database,
+    tx: TxId,
+    kind: Kind,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<usize>> {
+    db.statement(tx)?;
+    let due = db.jobs.all().filter(|(_, job)| waits(job, kind, now));
+    let mut due: Vec<(Timestamp, usize)> = due.map(|(id, job)| (job.run_at, id)).collect();
+    due.sort_unstable();
+    due.truncate(limit);
+    let mut taken = Vec::with_capacity(due.len());
+    for (_, id) in due {
+        // `mark` skips what is locked.
+        if db.jobs.locked_by_other(tx, id).is_none()
+            && let Some(job) = db.jobs.seen(tx, id)
+        {
+            let notified_at = Some(now);
+            db.jobs.write(tx, id, Some(Job { notified_at, ..job }));
+            taken.push(id);
+        }
+    }
+    Ok(taken)
+}
+
+/// `missed::notified`.
+pub fn notified(db: &Database) -> Result<Option<(Timestamp, Timestamp)>> {
+    db.reading()?;
+    let ready = db.jobs.all().filter(|(_, job)| job.is_ready());
+    let times = ready.filter_map(|(_, job)| job.notified_at);
+    let range = times.fold(None, |range, at| match range {
+        None => Some((at, at)),
+        Some((first, last)) => Some((at.min(first), at.max(last))),
+    });
+    Ok(range)
+}
+
+/// A job whose message was lost, and when workers were notified of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    pub id: usize,
+    pub kind: Kind,
+    pub notified_at: Timestamp,
+}
+
+/// `missed::take_lost`.
+pub fn take_lost(
+    db: &mut Database,
+    tx: TxId,
+    before: Timestamp,
+    future: Timestamp,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Lost>> {
+    db.statement(tx)?;
+    let mut lost = Vec::new();
+    for (id, job) in db.jobs.all() {
+        if let Some(notified_at) = job.notified_at
+            && job.is_ready()
+            && (notified_at < before || notified_at > future)
+            && job.run_at <= before
+            && db.jobs.locked_by_other(tx, id).is_none()
+        {
+            let kind = job.kind;
+            lost.push(Lost {
+                id,
+                kind,
+                notified_at,
+            });
+        }
+    }
+    lost.sort_by_key(|lost| lost.notified_at);
+    lost.truncate(limit);
+    for lost in &lost {
+        if let Some(job) = db.jobs.seen(tx, lost.id) {
+            let notified_at = Some(now);
+            db.jobs.write(tx, lost.id, Some(Job { notified_at, ..job }));
+        }
+    }
+    Ok(lost)
+}
