@@ -85,7 +85,9 @@ impl Broker {
     /// `Bus::depth`: how many messages wait.
     pub fn depth(&self) -> usize {
         let waiting = self.messages.iter();
-        waiting.filter(|it| it.is_stored && it.taken.is_none()).count()
+        waiting
+            .filter(|it| it.is_stored && it.taken.is_none())
+            .count()
     }
 
     pub fn restarts(&self) -> u32 {
@@ -172,7 +174,10 @@ impl Broker {
 
     /// `Message::ack`. After its connection was lost, the message has come back to the queue already.
     pub fn ack(&mut self, taken: &Taken) {
-        let is_it = |it: &Message| it.taken.is_some_and(|(_, delivery)| delivery == taken.delivery);
+        let is_it = |it: &Message| {
+            it.taken
+                .is_some_and(|(_, delivery)| delivery == taken.delivery)
+        };
         self.messages.retain(|it| !is_it(it));
     }
 
@@ -192,7 +197,8 @@ impl Broker {
             message.taken = None;
             message.redelivered = true;
         }
-        self.messages.retain(|it| it.deliveries < DELIVERY_LIMIT || it.taken.is_some());
+        self.messages
+            .retain(|it| it.deliveries < DELIVERY_LIMIT || it.taken.is_some());
     }
 
     /// All connections are lost, and what was not safe yet.

@@ -6,9 +6,7 @@
 //! A statement is one call and takes no time. Between two statements anything may happen. A statement that has to wait
 //! keeps the locks that it has got, and is made again when the other transaction has ended.
 
-use crate::rows::{
-    Effect, Endpoint, Event, Head, Job, Lease, Order, Outgoing, Refund, Remembered,
-};
+use crate::rows::{Effect, Endpoint, Event, Head, Job, Lease, Order, Outgoing, Refund, Remembered};
 
 pub type TxId = u32;
 
@@ -204,16 +202,46 @@ pub struct Database {
 /// Does the same with each table.
 macro_rules! tables {
     ($db:ident, $table:ident => $do:expr) => {{
-        { let $table = &mut $db.jobs; $do; }
-        { let $table = &mut $db.webhook_ids; $do; }
-        { let $table = &mut $db.orders; $do; }
-        { let $table = &mut $db.effects; $do; }
-        { let $table = &mut $db.events; $do; }
-        { let $table = &mut $db.event_head; $do; }
-        { let $table = &mut $db.refunds; $do; }
-        { let $table = &mut $db.leases; $do; }
-        { let $table = &mut $db.endpoints; $do; }
-        { let $table = &mut $db.outgoing_webhooks; $do; }
+        {
+            let $table = &mut $db.jobs;
+            $do;
+        }
+        {
+            let $table = &mut $db.webhook_ids;
+            $do;
+        }
+        {
+            let $table = &mut $db.orders;
+            $do;
+        }
+        {
+            let $table = &mut $db.effects;
+            $do;
+        }
+        {
+            let $table = &mut $db.events;
+            $do;
+        }
+        {
+            let $table = &mut $db.event_head;
+            $do;
+        }
+        {
+            let $table = &mut $db.refunds;
+            $do;
+        }
+        {
+            let $table = &mut $db.leases;
+            $do;
+        }
+        {
+            let $table = &mut $db.endpoints;
+            $do;
+        }
+        {
+            let $table = &mut $db.outgoing_webhooks;
+            $do;
+        }
     }};
 }
 
@@ -250,7 +278,11 @@ impl Database {
 
     /// Outside a transaction only reading is possible, and only while the database answers.
     pub fn reading(&self) -> Result<()> {
-        if self.is_away { Err(Stop::Lost) } else { Ok(()) }
+        if self.is_away {
+            Err(Stop::Lost)
+        } else {
+            Ok(())
+        }
     }
 
     /// The begin of each statement: the transaction must still be open.

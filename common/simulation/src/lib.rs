@@ -6,6 +6,11 @@
 //! schedules run in a second. After the faults everything must come to rest within a bound, and then the invariants are
 //! checked (`facts`).
 //!
+//! Left out are: the turns of the shops, pauses by operators, the circuit breaker, privacy requests and their audit,
+//! deadlines of runs that only a slow database would reach, and the content of deliveries. There is one queue for all
+//! kinds of jobs, one endpoint, and fewer messages, calls and rows at a time, so that a few jobs are enough to reach
+//! every limit.
+//!
 //! Each step names the function that it stands for. Pauses, deadlines, claims and the times of events come from
 //! `domain`, as in the product. `tests/it/differential.rs` holds the statements ([`tables`]) to those of the store.
 //! [`Wrong`] makes one rule wrong, to show that the simulation can fail.

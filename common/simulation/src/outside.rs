@@ -98,7 +98,13 @@ impl Sender {
         let process = world.ingresses[world.random.below(world.ingresses.len())];
         let pause = world.random.between(50, 1_500);
         let is_reached = world.processes[process].is_up;
-        note!(world, 0, "delivery {} is posted to {}", self.delivery, world.processes[process].name);
+        note!(
+            world,
+            0,
+            "delivery {} is posted to {}",
+            self.delivery,
+            world.processes[process].name
+        );
         if !is_reached {
             return Next::After(pause);
         }
@@ -159,6 +165,15 @@ pub struct Asked {
     pub arrives_at: i64,
 }
 
+/// What the payment provider answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Refunded,
+    Failed,
+    /// The failure that it keeps under the key (`CallFailure::Stored`).
+    KeptFailure,
+}
+
 /// The payment provider's account of refunds. It makes another refund of the same payment if it is asked under another
 /// key, as it does for a part of a payment.
 #[derive(Debug, Default)]
@@ -166,8 +181,10 @@ pub struct PaymentProvider {
     pub on_their_way: Vec<Asked>,
     /// Each refund that was made: the order, and the key.
     pub refunds: Vec<(usize, Option<(usize, i64)>)>,
-    /// The requests that were answered, and whether with a refund.
-    pub answered: Vec<(u32, bool)>,
+    /// The keys under which it keeps a failure, and answers with it ever after.
+    failures: Vec<(usize, i64)>,
+    /// The requests that were answered.
+    pub answered: Vec<(u32, Reply)>,
     pub slow_until: i64,
     pub failing_until: i64,
     last: u32,
@@ -189,9 +206,27 @@ impl PaymentProvider {
         self.refunds.iter().any(|(of, _)| *of == order)
     }
 
-    pub fn answer_to(&self, number: u32) -> Option<bool> {
+    pub fn answer_to(&self, number: u32) -> Option<Reply> {
         let answer = self.answered.iter().find(|(of, _)| *of == number);
-        answer.map(|(_, is_refund)| *is_refund)
+        answer.map(|(_, reply)| *reply)
+    }
+
+    /// Does what it is asked. `keeps`: if it fails, it keeps that under the key.
+    fn refund(&mut self, asked: Asked, now: i64, keeps: bool) -> Reply {
+        if let Some(key) = asked.key {
+            if self.failures.contains(&key) {
+                return Reply::KeptFailure;
+            }
+            if self.refunds.iter().any(|(_, of)| *of == Some(key)) {
+                return Reply::Refunded;
+            }
+        }
+        if self.failing_until > now {
+            self.failures.extend(asked.key.filter(|_| keeps));
+            return Reply::Failed;
+        }
+        self.refunds.push((asked.order, asked.key));
+        Reply::Refunded
     }
 }
 
@@ -203,22 +238,30 @@ impl Machine for Payments {
     fn step(&mut self, _: &mut Option<TxId>, _: usize, world: &mut World) -> Result<Next> {
         let now = world.now;
         let payments = &mut world.payments;
-        let arrived = payments.on_their_way.iter().position(|it| it.arrives_at <= now);
+        let arrived = payments
+            .on_their_way
+            .iter()
+            .position(|it| it.arrives_at <= now);
         if let Some(at) = arrived {
             let asked = payments.on_their_way.swap_remove(at);
-            let is_up = payments.failing_until <= now;
-            let is_known = asked.key.is_some()
-                && payments.refunds.iter().any(|(_, key)| *key == asked.key);
-            if is_up && !is_known {
-                payments.refunds.push((asked.order, asked.key));
-            }
-            payments.answered.push((asked.number, is_up));
-            note!(world, 0, "the payment provider is asked for a refund of order {} under {:?}: {}",
-                asked.order, asked.key,
-                if !is_up { "it fails" } else if is_known { "it is made already" } else { "it is made" });
+            let keeps = world.random.once_in(2);
+            let reply = payments.refund(asked, now, keeps);
+            payments.answered.push((asked.number, reply));
+            note!(
+                world,
+                0,
+                "the payment provider is asked to refund order {} under {:?}: {reply:?}",
+                asked.order,
+                asked.key
+            );
             world.check_refunds(asked.order);
         }
-        let next = world.payments.on_their_way.iter().map(|it| it.arrives_at).min();
+        let next = world
+            .payments
+            .on_their_way
+            .iter()
+            .map(|it| it.arrives_at)
+            .min();
         Ok(next.map_or(Next::Idle, |at| Next::After((at - now).max(0))))
     }
 
@@ -261,7 +304,6 @@ impl Seen {
     pub fn has(&self, event: usize) -> bool {
         self.events.contains(&event)
     }
-
 }
 
 /// The merchant's own systems: a queue bound to the exchange of events, a reader of the API, and an endpoint.
@@ -270,6 +312,8 @@ pub struct Receiver {
     pub queue: Seen,
     pub reader: Seen,
     pub endpoint: Seen,
+    /// A queue that is bound to the exchange of events refuses some of them until then.
+    pub queue_refuses_until: i64,
     /// The endpoint accepts nothing until then.
     pub refuses_until: i64,
     /// The endpoint is there.
@@ -287,11 +331,21 @@ impl World {
             return;
         }
         if self.faults.loses_answer() {
-            note!(self, process, "the answer to delivery {} is lost", request.delivery);
+            note!(
+                self,
+                process,
+                "the answer to delivery {} is lost",
+                request.delivery
+            );
             return;
         }
         sender.give(answer);
-        note!(self, process, "answers delivery {} with {answer:?}", request.delivery);
+        note!(
+            self,
+            process,
+            "answers delivery {} with {answer:?}",
+            request.delivery
+        );
         if answer == Answer::Unavailable {
             return;
         }
@@ -310,14 +364,16 @@ impl World {
     fn check_refunds(&mut self, order: usize) {
         let refunds = self.payments.refunds.iter();
         if refunds.filter(|(of, _)| *of == order).count() > 1 {
-            self.facts.wrong(&format!("order {order} was refunded twice (I2)"));
+            self.facts
+                .wrong(&format!("order {order} was refunded twice (I2)"));
         }
     }
 
     /// An event comes to one of the merchant's systems.
     pub fn event_comes(&mut self, to: &str, event: usize) {
         let Some(row) = self.db.events.committed(event) else {
-            self.facts.wrong(&format!("{to} got event {event}, which is not committed"));
+            self.facts
+                .wrong(&format!("{to} got event {event}, which is not committed"));
             return;
         };
         let seen = match to {
@@ -326,7 +382,13 @@ impl World {
             _ => &mut self.receiver.endpoint,
         };
         let is_in_sequence = seen.comes(event, row.order, row.number);
-        note!(self, 0, "{to} gets event {event}, number {} of order {}", row.number, row.order);
+        note!(
+            self,
+            0,
+            "{to} gets event {event}, number {} of order {}",
+            row.number,
+            row.order
+        );
         if !is_in_sequence {
             self.facts.wrong(&format!(
                 "{to} got event {event}, number {} of order {}, out of its sequence",

@@ -23,6 +23,7 @@ pub enum Wrong {
     FailureWithoutFencing,
     RefundWithoutKey,
     KeyOfEachTry,
+    SameKeyAfterAKeptFailure,
     EventCursorById,
     PublishedBeforeTheConfirm,
     EventsOfAnObjectTogether,
@@ -32,7 +33,7 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    pub const ALL: [Wrong; 25] = [
+    pub const ALL: [Wrong; 26] = [
         Wrong::AnswerBeforeCommit,
         Wrong::NotifyBeforeCommit,
         Wrong::DedupeOutsideTheTransaction,
@@ -52,6 +53,7 @@ impl Wrong {
         Wrong::FailureWithoutFencing,
         Wrong::RefundWithoutKey,
         Wrong::KeyOfEachTry,
+        Wrong::SameKeyAfterAKeptFailure,
         Wrong::EventCursorById,
         Wrong::PublishedBeforeTheConfirm,
         Wrong::EventsOfAnObjectTogether,
@@ -82,6 +84,7 @@ impl Wrong {
             Wrong::FailureWithoutFencing => "failure-without-fencing",
             Wrong::RefundWithoutKey => "refund-without-key",
             Wrong::KeyOfEachTry => "key-of-each-try",
+            Wrong::SameKeyAfterAKeptFailure => "same-key-after-a-kept-failure",
             Wrong::EventCursorById => "event-cursor-by-id",
             Wrong::PublishedBeforeTheConfirm => "published-before-the-confirm",
             Wrong::EventsOfAnObjectTogether => "events-of-an-object-together",

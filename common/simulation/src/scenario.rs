@@ -95,7 +95,7 @@ impl World {
             self.calls.push(of_call);
             self.db.orders.reserve_to(order + 1);
         }
-        for delivery in 0..1 + self.random.below(6) {
+        for delivery in 0..=self.random.below(6) {
             let behaviour = behaviour(&mut self.random, false);
             self.faults.allowance += allowance(behaviour, false);
             self.deliveries.push(Delivery {
@@ -181,12 +181,23 @@ impl World {
 
     fn introduced(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let names: Vec<&str> = self.processes.iter().skip(1).map(|it| it.name.as_str()).collect();
-        lines.push(format!("processes: {}; faults: {}", names.join(", "), self.faults.left));
+        let names: Vec<&str> = self
+            .processes
+            .iter()
+            .skip(1)
+            .map(|it| it.name.as_str())
+            .collect();
+        lines.push(format!(
+            "processes: {}; faults: {}",
+            names.join(", "),
+            self.faults.left
+        ));
         for (number, it) in self.deliveries.iter().enumerate() {
             let cancels = if it.cancels { ", which it cancels" } else { "" };
             let (order, behaviour) = (it.order, it.behaviour);
-            lines.push(format!("delivery {number} is about order {order}{cancels}: {behaviour:?}"));
+            lines.push(format!(
+                "delivery {number} is about order {order}{cancels}: {behaviour:?}"
+            ));
         }
         lines.push(format!("the refunds of the orders: {:?}", self.calls));
         lines

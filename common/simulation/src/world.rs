@@ -177,7 +177,13 @@ impl World {
     }
 
     /// The first half of `Bus::notify`.
-    pub fn send(&mut self, process: usize, kind: Kind, jobs: &[usize], again: bool) -> Option<Sent> {
+    pub fn send(
+        &mut self,
+        process: usize,
+        kind: Kind,
+        jobs: &[usize],
+        again: bool,
+    ) -> Option<Sent> {
         let link = self.processes[process].link;
         note!(self, process, "sends a message about {kind:?} {jobs:?}");
         self.broker.send((process, link), kind, jobs, again)
@@ -191,7 +197,8 @@ impl World {
         match confirm {
             Confirm::Stored => true,
             Confirm::Returned if self.rules.is(crate::Wrong::ReturnedMessageIgnored) => {
-                self.facts.wrong("a message that no queue took counts as sent");
+                self.facts
+                    .wrong("a message that no queue took counts as sent");
                 true
             }
             Confirm::Returned | Confirm::Lost => false,
@@ -237,7 +244,11 @@ impl World {
         }
         let starts_at = self.now + down_for;
         let Process {
-            name, life, ahead, link, ..
+            name,
+            life,
+            ahead,
+            link,
+            ..
         } = std::mem::take(&mut self.processes[process]);
         self.processes[process] = Process {
             name,
@@ -275,7 +286,8 @@ impl World {
             }
             if self.steps > MOST_STEPS || self.now > self.faults.bound() {
                 let left = self.what_is_left();
-                self.facts.wrong(&format!("it does not come to rest in time: {left}"));
+                self.facts
+                    .wrong(&format!("it does not come to rest in time: {left}"));
                 return;
             }
             self.perhaps_fault();
@@ -333,7 +345,8 @@ impl World {
         let process = actor.process;
         let life = self.processes[process].life;
         let waited = actor.waits.take();
-        let in_vain = waited.is_some_and(|tx| self.db.is_open(tx)) && actor.has_connection(&self.db);
+        let in_vain =
+            waited.is_some_and(|tx| self.db.is_open(tx)) && actor.has_connection(&self.db);
         let result = if in_vain {
             Err(Stop::Lost)
         } else {

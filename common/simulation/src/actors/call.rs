@@ -4,11 +4,13 @@ use domain::job::{LEASE, MAX_UNFINISHED_ATTEMPTS, Next as Then};
 use domain::time::Timestamp;
 use std::time::Duration;
 
-use super::worker::{FIRST_PAUSE, Failure, LONGEST_PAUSE, Read, add_event, lock_order, write_failure};
+use super::worker::{
+    FIRST_PAUSE, Failure, LONGEST_PAUSE, Read, add_event, lock_order, write_failure,
+};
 use super::{Machine, Next, Part};
 use crate::Wrong;
 use crate::database::{Result, Stop, TxId};
-use crate::outside::Behaviour;
+use crate::outside::{Behaviour, Reply};
 use crate::rows::{Kind, RefundState};
 use crate::tables::jobs::{self, Claimed};
 use crate::tables::{endpoints, refunds};
@@ -22,13 +24,19 @@ const NO_ROOM: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(5);
 /// `run::JOB_DEADLINE`: how long a call may take.
 pub const JOB_DEADLINE: i64 = 30_000;
+/// `handlers::KEYS_A_RUN`.
+const KEYS_A_RUN: u32 = 2;
 /// A claim that is too short.
 const SHORT: Duration = Duration::from_secs(3);
 
 /// `Worker::calls`: begins the calls for which there is room. The others wait in this process, or are deferred.
 pub fn begin_calls(world: &mut World, process: usize, read: &[Read]) -> Result<()> {
     let Process { calls, pending, .. } = &world.processes[process];
-    let room = if pending.is_empty() { AT_ONCE.saturating_sub(*calls) } else { 0 };
+    let room = if pending.is_empty() {
+        AT_ONCE.saturating_sub(*calls)
+    } else {
+        0
+    };
     let (now_called, waiting) = read.split_at(room.min(read.len()));
     begin_all(world, process, now_called)?;
     let mut left = Vec::new();
@@ -55,7 +63,11 @@ fn begin_all(world: &mut World, process: usize, read: &[Read]) -> Result<()> {
     }
     let ids: Vec<usize> = read.iter().map(|(id, _)| *id).collect();
     let now = world.clock(process);
-    let lease = if world.rules.is(Wrong::LeaseTooShort) { SHORT } else { LEASE };
+    let lease = if world.rules.is(Wrong::LeaseTooShort) {
+        SHORT
+    } else {
+        LEASE
+    };
     let until = now.plus(lease);
     let claimed = world.single(|db, tx| jobs::claim(db, tx, &ids, now, until))?;
     note!(world, process, "claims {claimed:?}");
@@ -115,6 +127,8 @@ pub struct Call {
     begun_at: Option<i64>,
     stage: Stage,
     pause: i64,
+    /// How many keys it asked with and got a failure that the provider keeps.
+    keys: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +137,8 @@ enum Stage {
     /// Looks for a refund, unless it is the first try.
     Find(i64),
     Ask(i64),
-    /// Waits for the provider's answer to this request.
-    Answer(u32),
+    /// Waits for the provider's answer to this request, which has the key of this number.
+    Answer(u32, i64),
     Settle(Ended, Step),
 }
 
@@ -162,6 +176,7 @@ impl Call {
             begun_at: None,
             stage: Stage::Begin,
             pause: FIRST_PAUSE,
+            keys: 0,
         }
     }
 
@@ -178,8 +193,9 @@ impl Call {
                 if self.claimed.runs > MAX_UNFINISHED_ATTEMPTS {
                     return Err(Ended::Failed(Failure { permanent: true }));
                 }
-                let behaviour = world.behaviour_of_call(job.kind, job.order);
-                self.misbehave(process, world, behaviour)?;
+                if world.random.once_in(2) {
+                    self.misbehave(process, world)?;
+                }
                 if job.kind == Kind::Webhook {
                     return Err(self.send_webhook(world));
                 }
@@ -206,35 +222,63 @@ impl Call {
             }
             Stage::Ask(key_number) => {
                 let is_slow = world.payments.slow_until > world.now;
-                let time = if is_slow { world.random.between(1_000, 40_000) } else { world.latency() };
+                let time = match world.random.below(4) {
+                    _ if is_slow => world.random.between(1_000, 40_000),
+                    0 => world.random.between(500, 5_000),
+                    _ => world.latency(),
+                };
                 let key = match () {
                     () if world.rules.is(Wrong::RefundWithoutKey) => None,
                     () if world.rules.is(Wrong::KeyOfEachTry) => Some((id, self.claimed.token)),
                     () => Some((id, key_number)),
                 };
                 let number = world.payments.ask(job.order, key, world.now + time);
-                self.stage = Stage::Answer(number);
+                self.stage = Stage::Answer(number, key_number);
                 return Ok(Next::After(left));
             }
-            Stage::Answer(number) => {
-                return Err(match world.payments.answer_to(number) {
-                    Some(true) => Ended::Answered(Answer::Done),
-                    Some(false) => Ended::Failed(RETRY),
-                    None => return Ok(Next::After(left)),
-                });
+            Stage::Answer(number, key_number) => {
+                let reply = world.payments.answer_to(number);
+                if reply.is_some() {
+                    // Whatever the provider has done, this run does not get the answer.
+                    self.misbehave(process, world)?;
+                }
+                return match reply {
+                    Some(Reply::Refunded) => Err(Ended::Answered(Answer::Done)),
+                    Some(Reply::Failed) => Err(Ended::Failed(RETRY)),
+                    Some(Reply::KeptFailure) => self.take_next_key(process, world, key_number),
+                    None => Ok(Next::After(left)),
+                };
             }
             Stage::Settle(..) => {}
         }
         Ok(Next::Soon)
     }
 
-    fn misbehave(
-        &self,
+    /// After a failure that the provider keeps, the call asks under the next key (`handlers::refunds::call`).
+    fn take_next_key(
+        &mut self,
         process: usize,
         world: &mut World,
-        behaviour: Behaviour,
-    ) -> std::result::Result<(), Ended> {
-        let id = self.job.0;
+        key_number: i64,
+    ) -> std::result::Result<Next, Ended> {
+        if world.rules.is(Wrong::SameKeyAfterAKeptFailure) {
+            return Err(Ended::Failed(RETRY));
+        }
+        let (next, order, now) = (key_number + 1, self.job.1.order, world.clock(process));
+        let noted = world.single(|db, tx| refunds::try_again(db, tx, order, next, now));
+        let spread = world.spread(PAUSE);
+        noted.map_err(|_| Ended::Deferred(spread))?;
+        self.keys += 1;
+        if self.keys == KEYS_A_RUN {
+            return Err(Ended::Failed(RETRY));
+        }
+        self.stage = Stage::Find(next);
+        Ok(Next::Soon)
+    }
+
+    fn misbehave(&self, process: usize, world: &mut World) -> std::result::Result<(), Ended> {
+        let (id, job) = self.job;
+        let behaviour = world.behaviour_of_call(job.kind, job.order);
         match world.trouble(id, behaviour) {
             None => Ok(()),
             Some(Behaviour::Kills(_)) => {
@@ -272,13 +316,13 @@ impl Call {
             Ended::Answered(answer) => self.answered(tx, process, world, answer, step),
             Ended::Failed(failure) => {
                 self.record(process, world, failure)?;
-                Ok(self.end(process, world))
+                Ok(Self::end(process, world))
             }
             Ended::Deferred(pause) => {
                 let (claimed, until) = (self.claimed, self.until);
                 let run_at = world.clock(process).plus(pause);
-                world.single(|db, tx| jobs::defer_claimed(db, tx, claimed, until, run_at, true))?;
-                Ok(self.end(process, world))
+                world.single(|db, tx| jobs::defer_claimed(db, tx, claimed, until, run_at))?;
+                Ok(Self::end(process, world))
             }
         }
     }
@@ -304,13 +348,19 @@ impl Call {
                 let fenced = world.rules.is_not(Wrong::AnswerWithoutFencing);
                 let last = world.db.jobs.committed(id).map(|job| job.claims);
                 if !jobs::finish_claimed(&mut world.db, open, id, token, now, fenced)? {
-                    note!(world, process, "drops the answer of job {id}: it was overtaken");
+                    note!(
+                        world,
+                        process,
+                        "drops the answer of job {id}: it was overtaken"
+                    );
                     *tx = None;
                     world.db.rollback(open);
-                    return Ok(self.end(process, world));
+                    return Ok(Self::end(process, world));
                 }
                 if last != Some(token) {
-                    world.facts.wrong(&format!("a run of job {id} that was overtaken wrote its answer"));
+                    world.facts.wrong(&format!(
+                        "a run of job {id} that was overtaken wrote its answer"
+                    ));
                 }
                 Step::Record
             }
@@ -324,7 +374,7 @@ impl Call {
                 *tx = None;
                 world.db.commit(open)?;
                 note!(world, process, "has recorded the answer of job {id}");
-                return Ok(self.end(process, world));
+                return Ok(Self::end(process, world));
             }
             (_, None) => return Err(Stop::Lost),
         };
@@ -388,7 +438,9 @@ impl Call {
         }
         let written = write_failure(world, process, tx, self.job, failure)?;
         if !is_ours && written.is_some() {
-            world.facts.wrong(&format!("a run of job {id} that was overtaken wrote its failure"));
+            world.facts.wrong(&format!(
+                "a run of job {id} that was overtaken wrote its failure"
+            ));
         }
         if written == Some(Then::Dead) {
             // `handlers::on_exhausted`.
@@ -401,7 +453,7 @@ impl Call {
         Ok(true)
     }
 
-    fn end(&mut self, process: usize, world: &mut World) -> Next {
+    fn end(process: usize, world: &mut World) -> Next {
         let worker = &mut world.processes[process];
         worker.calls = worker.calls.saturating_sub(1);
         Next::End
@@ -428,7 +480,12 @@ impl Machine for Call {
         match self.ask(process, world) {
             Ok(next) => Ok(next),
             Err(ended) => {
-                note!(world, process, "the call of job {} has ended: {ended:?}", self.job.0);
+                note!(
+                    world,
+                    process,
+                    "the call of job {} has ended: {ended:?}",
+                    self.job.0
+                );
                 world.facts.call_ends(self.job.0, process);
                 self.stage = Stage::Settle(ended, Step::Begin);
                 Ok(Next::Soon)
@@ -456,7 +513,7 @@ impl Machine for Call {
 
     fn has_work(&self, _: &Process, world: &World) -> bool {
         match self.stage {
-            Stage::Answer(number) => world.payments.answer_to(number).is_some(),
+            Stage::Answer(number, _) => world.payments.answer_to(number).is_some(),
             _ => false,
         }
     }

@@ -29,6 +29,8 @@ pub struct Writer {
     /// `NewJob::notified_at` of each, as the batch decides it.
     is_notified: bool,
     fresh: Vec<usize>,
+    /// How many ids of the statement are written. Another transaction may come between two rows of it.
+    written: usize,
     begun_at: i64,
     tries: u32,
     stage: Stage,
@@ -52,9 +54,7 @@ impl Writer {
     /// `collect`: takes what waits, if no batch is under way or enough waits for another one.
     fn take(&mut self, process: usize, world: &mut World) -> Next {
         let waiting = std::mem::take(&mut world.processes[process].requests);
-        let closed = |it: &Request| {
-            !matches!(&world.actors[it.sender].part, Part::Sender(sender) if sender.waits_for(it.attempt))
-        };
+        let closed = |it: &Request| !matches!(&world.actors[it.sender].part, Part::Sender(sender) if sender.waits_for(it.attempt));
         // A request that no longer waits has been answered with 503.
         let mut waiting: Vec<Request> = waiting.into_iter().filter(|it| !closed(it)).collect();
         let rest = waiting.split_off(waiting.len().min(BATCH));
@@ -92,14 +92,23 @@ impl Writer {
         claims
     }
 
-    /// `webhook_ids::remember` in `write`.
-    fn remember(&mut self, tx: TxId, process: usize, world: &mut World) -> Result<()> {
+    /// `webhook_ids::remember` in `write`. True when all ids are written.
+    fn remember(&mut self, tx: TxId, process: usize, world: &mut World) -> Result<bool> {
         let claims = self.claims(world);
         let now = world.clock(process);
-        let waits = world.rules.is_not(Wrong::DuplicateBeforeTheFirstIsCommitted);
-        self.fresh = webhook_ids::remember(&mut world.db, tx, &claims, now, TTL, waits)?;
-        note!(world, process, "remembers {claims:?} in transaction {tx}; new are {:?}", self.fresh);
-        Ok(())
+        let waits = world
+            .rules
+            .is_not(Wrong::DuplicateBeforeTheFirstIsCommitted);
+        let next = &claims[self.written..=self.written];
+        let fresh = webhook_ids::remember(&mut world.db, tx, next, now, TTL, waits)?;
+        note!(
+            world,
+            process,
+            "remembers {next:?} in transaction {tx}; new is {fresh:?}"
+        );
+        self.fresh.extend(fresh);
+        self.written += 1;
+        Ok(self.written == claims.len())
     }
 
     /// `jobs::insert` in `write`.
@@ -132,7 +141,11 @@ impl Writer {
     fn answer(&self, process: usize, world: &mut World) {
         for request in &self.batch {
             let is_new = self.fresh.contains(&request.job);
-            let verdict = if is_new { Answer::Accepted } else { Answer::Duplicate };
+            let verdict = if is_new {
+                Answer::Accepted
+            } else {
+                Answer::Duplicate
+            };
             world.answer(process, request, verdict);
         }
     }
@@ -154,17 +167,25 @@ impl Machine for Writer {
             (Stage::Idle, _) => return Ok(self.take(process, world)),
             (Stage::Begin, _) => {
                 *tx = Some(world.db.begin()?);
+                self.written = 0;
+                self.fresh.clear();
                 self.stage = Stage::Remember;
             }
             (Stage::Remember, Some(open)) => {
-                self.remember(open, process, world)?;
+                if !self.remember(open, process, world)? {
+                    return Ok(Next::Soon);
+                }
                 if world.rules.is(Wrong::AnswerBeforeCommit) {
                     self.answer(process, world);
                 }
                 if world.rules.is(Wrong::NotifyBeforeCommit) {
                     self.hand_over(process, world);
                 }
-                self.stage = if dedupe_apart { Stage::CommitIds } else { Stage::Insert };
+                self.stage = if dedupe_apart {
+                    Stage::CommitIds
+                } else {
+                    Stage::Insert
+                };
             }
             (Stage::CommitIds, Some(open)) => {
                 *tx = None;
@@ -229,7 +250,9 @@ impl Machine for Writer {
 
     /// Two batches never wait for each other's locks in a circle (C11).
     fn deadlocked(&self, world: &mut World) {
-        world.facts.wrong("two batches of intake wait for each other (C11)");
+        world
+            .facts
+            .wrong("two batches of intake wait for each other (C11)");
     }
 }
 

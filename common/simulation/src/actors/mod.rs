@@ -10,7 +10,7 @@ pub mod worker;
 
 use crate::database::{Database, Result, TxId};
 use crate::outside::{Payments, Sender};
-use crate::world::{NEVER, OUTSIDE, Process, World};
+use crate::world::{Process, World};
 
 use self::call::{Call, PendingCalls};
 use self::ingress::{Notifier, Writer};
@@ -141,7 +141,7 @@ impl Part {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Actor {
     pub process: usize,
     /// When it takes its next step, unless it has work before.
@@ -155,15 +155,6 @@ pub struct Actor {
     pub part: Part,
     /// Its place may be taken once it is gone.
     pub may_be_replaced: bool,
-}
-
-impl Default for Actor {
-    fn default() -> Self {
-        Actor {
-            may_be_replaced: false,
-            ..Actor::new(OUTSIDE, NEVER, Part::Gone)
-        }
-    }
 }
 
 impl Actor {

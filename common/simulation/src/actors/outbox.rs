@@ -93,7 +93,10 @@ impl Publisher {
     }
 
     fn read(&mut self, process: usize, world: &World) -> Result<()> {
-        if self.looked_at_all.is_none_or(|at| world.now - at >= LOOK_AT_ALL) {
+        if self
+            .looked_at_all
+            .is_none_or(|at| world.now - at >= LOOK_AT_ALL)
+        {
             self.from = (Timestamp(0), 0);
             self.looked_at_all = Some(world.now);
         }
@@ -109,7 +112,7 @@ impl Publisher {
         Ok(())
     }
 
-    fn mark(&self, process: usize, world: &mut World, ids: &[usize]) -> Result<()> {
+    fn mark(process: usize, world: &mut World, ids: &[usize]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
@@ -121,14 +124,17 @@ impl Publisher {
     fn confirms(&mut self, world: &mut World, is_connected: bool) {
         let round = self.rounds.remove(0);
         for event in round {
-            if is_connected || world.random.once_in(2) {
+            let refuses = world.receiver.queue_refuses_until > world.now;
+            let is_stored = (is_connected && !refuses) || world.random.once_in(2);
+            if is_stored {
                 world.event_comes("the queue", event);
             }
-            if is_connected {
+            if is_connected && is_stored {
                 self.confirmed.push(event);
+            } else {
+                self.has_failed = true;
             }
         }
-        self.has_failed |= !is_connected;
     }
 
     /// The end of `Publisher::publish` and of `Publisher::turn`.
@@ -146,7 +152,11 @@ impl Publisher {
         self.from = self.from.max((until.minus(LATE), 0));
         self.batch = BATCH;
         self.pause = PAUSE;
-        if self.last.take().is_some() { Next::Soon } else { Next::Look(PAUSE) }
+        if self.last.take().is_some() {
+            Next::Soon
+        } else {
+            Next::Look(PAUSE)
+        }
     }
 }
 
@@ -154,7 +164,10 @@ impl Publisher {
 fn rounds(read: &[(usize, Event)]) -> Vec<Vec<usize>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     for (at, (id, event)) in read.iter().enumerate() {
-        let round = read[..at].iter().filter(|(_, it)| it.order == event.order).count();
+        let round = read[..at]
+            .iter()
+            .filter(|(_, it)| it.order == event.order)
+            .count();
         if round == rounds.len() {
             rounds.push(Vec::new());
         }
@@ -171,7 +184,13 @@ impl Machine for Publisher {
                     self.renewed_at = None;
                     return Ok(Next::After(PAUSE));
                 }
-                if !hold(world, process, LeaseName::Events, self.holder, &mut self.renewed_at)? {
+                if !hold(
+                    world,
+                    process,
+                    LeaseName::Events,
+                    self.holder,
+                    &mut self.renewed_at,
+                )? {
                     return Ok(Next::After(WAIT_FOR_LEASE));
                 }
                 self.stage = Stage::Read;
@@ -188,18 +207,19 @@ impl Machine for Publisher {
                 };
                 note!(world, process, "publishes events {round:?}");
                 if world.rules.is(Wrong::PublishedBeforeTheConfirm) {
-                    self.mark(process, world, &round)?;
+                    Self::mark(process, world, &round)?;
                 }
                 let link = world.processes[process].link;
                 self.stage = Stage::Confirm(link, world.broker.restarts());
             }
             Stage::Confirm(link, restarts) => {
-                let is_same = (link, restarts) == (world.processes[process].link, world.broker.restarts());
+                let is_same =
+                    (link, restarts) == (world.processes[process].link, world.broker.restarts());
                 self.confirms(world, is_same && world.broker.is_up());
                 self.stage = Stage::Send;
             }
             Stage::Mark => {
-                self.mark(process, world, &self.confirmed)?;
+                Self::mark(process, world, &self.confirmed)?;
                 self.confirmed.clear();
                 return Ok(self.end_turn());
             }
@@ -249,7 +269,6 @@ pub struct Reader {
     /// What readers remembered who followed ids.
     id: Option<EventId>,
 }
-
 
 impl Machine for Reader {
     fn step(&mut self, _: &mut Option<TxId>, _: usize, world: &mut World) -> Result<Next> {

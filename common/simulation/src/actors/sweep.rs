@@ -114,8 +114,8 @@ impl Sweep {
             return Ok(false);
         }
         let (holder, times) = (self.holder, (now, now.plus(LEASE)));
-        let taken =
-            world.single(|db, tx| leases::take(db, tx, LeaseName::Sweep, holder, times, expires))?;
+        let taken = world
+            .single(|db, tx| leases::take(db, tx, LeaseName::Sweep, holder, times, expires))?;
         let lease = i64::try_from(LEASE.as_millis()).unwrap_or_default();
         self.held = taken.then_some(world.now + lease);
         Ok(taken)
@@ -136,7 +136,11 @@ impl Sweep {
         let started_at = Timestamp(world.processes[process].started_at);
         let is_local = world.broker.is_local;
         for lost in lost {
-            self.add(lost.kind, lost.id, is_local && lost.notified_at < started_at);
+            self.add(
+                lost.kind,
+                lost.id,
+                is_local && lost.notified_at < started_at,
+            );
         }
         Ok(())
     }
@@ -179,15 +183,14 @@ impl Sweep {
             };
             return;
         };
-        let is_taken = match self.sent.take() {
-            Some(sent) => world.confirm(process, &sent),
-            None => {
-                self.sent = world.send(process, message.kind, &message.jobs, message.again);
-                if self.sent.is_some() {
-                    return;
-                }
-                false
+        let is_taken = if let Some(sent) = self.sent.take() {
+            world.confirm(process, &sent)
+        } else {
+            self.sent = world.send(process, message.kind, &message.jobs, message.again);
+            if self.sent.is_some() {
+                return;
             }
+            false
         };
         let message = self.messages.remove(0);
         if !is_taken {
@@ -199,7 +202,11 @@ impl Sweep {
 /// `Sweep::lost_before`.
 fn lost_before(world: &World, process: usize, now: Timestamp) -> Timestamp {
     let newest = Timestamp(world.processes[process].newest);
-    let come = if world.broker.depth() == 0 { now } else { newest.min(now) };
+    let come = if world.broker.depth() == 0 {
+        now
+    } else {
+        newest.min(now)
+    };
     let before = come.minus(LOST_AFTER).max(now.minus(LOST_AT_LATEST));
     if world.broker.is_local {
         before.max(Timestamp(world.processes[process].started_at))
@@ -217,7 +224,11 @@ impl Machine for Sweep {
                     self.stage = Stage::Look;
                     return Ok(Next::After(IDLE_PAUSE + world.random.between(0, IDLE_REST)));
                 }
-                self.stage = if self.is_any_lost { Stage::TakeLost } else { Stage::Take };
+                self.stage = if self.is_any_lost {
+                    Stage::TakeLost
+                } else {
+                    Stage::Take
+                };
             }
             Stage::TakeLost => {
                 self.take_lost(process, world)?;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::outbox::{WAIT_FOR_LEASE, hold};
+use super::worker::Notify;
 use super::{Machine, Next, Part};
 use crate::Wrong;
+use crate::broker::MAX_JOBS_PER_MESSAGE;
 use crate::database::{Result, Stop, TxId};
 use crate::rows::{Event, Job, Kind, LeaseName, Outgoing};
 use crate::tables::{endpoints, events, jobs};
@@ -38,6 +40,8 @@ pub struct Sending {
     /// The orders of which events waited then.
     waiting: Vec<usize>,
     wave: Vec<(usize, Event, Outcome)>,
+    /// The jobs of the wave that are due at once.
+    due: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +64,13 @@ impl Sending {
             position: 0,
             waiting: Vec::new(),
             wave: Vec::new(),
+            due: Vec::new(),
         }
+    }
+
+    /// Whether a wave is on its way.
+    pub fn is_under_way(&self) -> bool {
+        !matches!(self.stage, Stage::Hold | Stage::Read)
     }
 
     /// The begin of `send_wave`. False when there is nothing to send.
@@ -71,7 +81,9 @@ impl Sending {
         self.position = endpoint.position;
         self.waiting = endpoints::objects(&world.db, None)?;
         let next = events::placed_after(&world.db, self.position, WAVE)?;
-        let not_tried = next.into_iter().map(|(id, event)| (id, event, Outcome::NotTried));
+        let not_tried = next
+            .into_iter()
+            .map(|(id, event)| (id, event, Outcome::NotTried));
         self.wave = not_tried.collect();
         Ok(!self.wave.is_empty())
     }
@@ -106,7 +118,11 @@ impl Sending {
         let Some(endpoint) = endpoint.filter(|it| it.position == self.position || !guarded) else {
             return Ok(false);
         };
-        let to = self.wave.iter().filter_map(|(_, event, _)| event.position).max();
+        let to = self
+            .wave
+            .iter()
+            .filter_map(|(_, event, _)| event.position)
+            .max();
         let to = to.unwrap_or(self.position);
         if to < endpoint.position {
             world.facts.wrong("the cursor of the endpoint went back");
@@ -116,8 +132,9 @@ impl Sending {
     }
 
     /// `store_waiting`: a job for each event that was not accepted; of each order only the first one is due.
-    fn store_waiting(&self, process: usize, world: &mut World, tx: TxId) -> Result<()> {
+    fn store_waiting(&mut self, process: usize, world: &mut World, tx: TxId) -> Result<()> {
         let now = world.clock(process);
+        self.due.clear();
         let mut orders = endpoints::objects(&world.db, Some(tx))?;
         for (id, event, outcome) in &self.wave {
             if *outcome == Outcome::Accepted {
@@ -133,9 +150,12 @@ impl Sending {
             let row = Job {
                 event: *id,
                 run_at,
-                notified_at: None,
+                notified_at: (run_at <= now).then_some(now),
                 ..Job::new(Kind::Webhook, event.order, now)
             };
+            if run_at <= now {
+                self.due.push(job);
+            }
             jobs::insert(&mut world.db, tx, &[(job, row)])?;
             let waiting = Outgoing {
                 position: event.position.unwrap_or_default(),
@@ -152,7 +172,13 @@ impl Machine for Sending {
     fn step(&mut self, tx: &mut Option<TxId>, process: usize, world: &mut World) -> Result<Next> {
         match (self.stage, *tx) {
             (Stage::Hold, _) => {
-                if !hold(world, process, LeaseName::Webhooks, self.holder, &mut self.renewed_at)? {
+                if !hold(
+                    world,
+                    process,
+                    LeaseName::Webhooks,
+                    self.holder,
+                    &mut self.renewed_at,
+                )? {
                     return Ok(Next::After(WAIT_FOR_LEASE));
                 }
                 self.stage = Stage::Read;
@@ -189,7 +215,17 @@ impl Machine for Sending {
             (Stage::Commit, Some(open)) => {
                 *tx = None;
                 world.db.commit(open)?;
-                note!(world, process, "commits a wave: {:?}", self.wave.iter().map(|it| (it.0, it.2)).collect::<Vec<_>>());
+                let due = std::mem::take(&mut self.due);
+                for jobs in due.chunks(MAX_JOBS_PER_MESSAGE) {
+                    let notify = Notify::new(Kind::Webhook, jobs.to_vec());
+                    world.start(process, Part::Notify(notify));
+                }
+                note!(
+                    world,
+                    process,
+                    "commits a wave: {:?}",
+                    self.wave.iter().map(|it| (it.0, it.2)).collect::<Vec<_>>()
+                );
                 self.stage = Stage::Hold;
             }
             (_, None) => return Err(Stop::Lost),

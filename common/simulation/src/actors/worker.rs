@@ -199,18 +199,35 @@ impl Task {
         let ids = message.jobs.clone();
         for id in &ids {
             if world.db.jobs.committed(*id).is_none() {
-                world.facts.wrong(&format!("workers were notified of job {id}, which is not committed"));
+                world.facts.wrong(&format!(
+                    "workers were notified of job {id}, which is not committed"
+                ));
             }
         }
         let mut read = jobs::ready(&world.db, &ids, now)?;
+        let due = read.clone();
         if world.rules.is(Wrong::DueOnlyByTheOwnClock) {
             read.retain(|(_, job)| job.run_at <= now);
         }
+        for (id, job) in &due {
+            if read.iter().all(|(it, _)| it != id) && job.attempts == 0 && job.claims == 0 {
+                world.facts.wrong(&format!(
+                    "job {id} came with a message, never ran, and is left to wait because of a clock (C16)"
+                ));
+            }
+        }
         if world.rules.is(Wrong::JobThatEndsTwice) {
-            let all = ids.iter().filter_map(|id| Some((*id, world.db.jobs.committed(*id)?)));
+            let all = ids
+                .iter()
+                .filter_map(|id| Some((*id, world.db.jobs.committed(*id)?)));
             read = all.collect();
         }
-        note!(world, process, "finds ready of {ids:?}: {:?}", read.iter().map(|it| it.0).collect::<Vec<_>>());
+        note!(
+            world,
+            process,
+            "finds ready of {ids:?}: {:?}",
+            read.iter().map(|it| it.0).collect::<Vec<_>>()
+        );
         let newest = read.iter().map(|(_, job)| job.created_at.0).max();
         let worker = &mut world.processes[process];
         worker.newest = worker.newest.max(newest.unwrap_or_default());
@@ -266,7 +283,11 @@ impl Task {
                 Step::Apply(jobs::finish(&mut world.db, open, &ids, now, guarded)?)
             }
             (Step::Apply(ours), Some(open)) => {
-                let mut ours: Vec<Read> = jobs.iter().copied().filter(|it| ours.contains(&it.0)).collect();
+                let mut ours: Vec<Read> = jobs
+                    .iter()
+                    .copied()
+                    .filter(|it| ours.contains(&it.0))
+                    .collect();
                 // Writers lock rows sorted by key.
                 ours.sort_by_key(|(id, job)| (job.order, *id));
                 for (_, job) in &ours {
@@ -329,7 +350,12 @@ impl Task {
         let Some(job) = jobs.get(at).copied() else {
             *tx = None;
             world.db.commit(open)?;
-            note!(world, process, "has run jobs {:?} with savepoints", jobs.iter().map(|it| it.0).collect::<Vec<_>>());
+            note!(
+                world,
+                process,
+                "has run jobs {:?} with savepoints",
+                jobs.iter().map(|it| it.0).collect::<Vec<_>>()
+            );
             self.committed(process, world);
             return Ok(Stage::Ack);
         };
@@ -337,7 +363,7 @@ impl Task {
         let savepoint = world.db.savepoint(open)?;
         let made = self.made.len();
         match self.run_one(world, process, open, job) {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(Ends::Stop(stop @ Stop::Waits(_))) => {
                 world.db.undo_to(open, &savepoint)?;
                 return Err(stop);
@@ -423,7 +449,12 @@ impl Task {
             (Step::Commit, Some(open)) => {
                 *tx = None;
                 world.db.commit(open)?;
-                note!(world, process, "has done job {} in a transaction of its own", job.0);
+                note!(
+                    world,
+                    process,
+                    "has done job {} in a transaction of its own",
+                    job.0
+                );
                 self.committed(process, world);
                 return Ok(Stage::Isolated(jobs, at + 1, Step::Count));
             }
@@ -498,9 +529,7 @@ impl Machine for Task {
             Stage::Savepoints(jobs, at, step) => {
                 self.savepoints(tx, process, world, jobs, at, &step)
             }
-            Stage::Isolated(jobs, at, step) => {
-                self.isolated(tx, process, world, (jobs, at), step)
-            }
+            Stage::Isolated(jobs, at, step) => self.isolated(tx, process, world, (jobs, at), step),
             Stage::Record(jobs, at, failure) => Self::record(process, world, jobs, at, failure),
             Stage::Ack => {
                 if let Some(message) = self.message.take() {
@@ -522,7 +551,11 @@ impl Machine for Task {
     /// `Worker::answer`: the message is kept and tried again. A process that dies gives it back.
     fn fail(&mut self, _: usize, _: &mut World) -> i64 {
         self.made.clear();
-        self.stage = if self.message.is_some() { Stage::Read } else { Stage::Idle };
+        self.stage = if self.message.is_some() {
+            Stage::Read
+        } else {
+            Stage::Idle
+        };
         let pause = self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         pause
@@ -563,13 +596,20 @@ impl Notify {
 
 impl Machine for Notify {
     fn step(&mut self, _: &mut Option<TxId>, process: usize, world: &mut World) -> Result<Next> {
+        if self.jobs.is_empty() {
+            return Ok(Next::End);
+        }
         if self.is_clearing {
             world.single(|db, tx| jobs::clear_notified(db, tx, &self.jobs))?;
             return Ok(Next::End);
         }
         if let Some(sent) = self.sent.take() {
             self.is_clearing = !world.confirm(process, &sent);
-            return Ok(if self.is_clearing { Next::Soon } else { Next::End });
+            return Ok(if self.is_clearing {
+                Next::Soon
+            } else {
+                Next::End
+            });
         }
         if world.broker.is_ready_for_marked() {
             self.sent = world.send(process, self.kind, &self.jobs, false);
@@ -581,7 +621,6 @@ impl Machine for Notify {
     /// The sweep finds the jobs.
     fn fail(&mut self, _: usize, _: &mut World) -> i64 {
         self.jobs.clear();
-        self.is_clearing = true;
         0
     }
 

@@ -67,16 +67,13 @@ fn show(seed: u64, rules: Rules) -> ExitCode {
         broken,
         timeline,
     } = simulation::replay(seed, rules);
-    let mut text = format!("seed {seed}\n");
-    for line in timeline {
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text.push_str(&format!("{steps} steps, {lasted} ms of simulated time\n"));
-    text.push_str(match &broken {
+    let end = match &broken {
         Some(what) => what,
         None => "everything came to rest, and every invariant holds",
-    });
+    };
+    let timeline = timeline.join("\n");
+    let text =
+        format!("seed {seed}\n{timeline}\n{steps} steps, {lasted} ms of simulated time\n{end}");
     if terminal::out(&text).is_err() || broken.is_some() {
         return ExitCode::FAILURE;
     }
@@ -102,7 +99,7 @@ fn search(asked: &Asked) -> Option<u64> {
                     return;
                 }
             }
-            if clock.elapsed() - begun >= time {
+            if clock.elapsed() >= begun + time {
                 is_over.store(true, Ordering::Relaxed);
             }
         }
@@ -112,7 +109,7 @@ fn search(asked: &Asked) -> Option<u64> {
             scope.spawn(run);
         }
     });
-    let millis = (clock.elapsed() - begun).as_millis().max(1);
+    let millis = clock.elapsed().saturating_sub(begun).as_millis().max(1);
     let schedules = next.into_inner() - asked.first;
     let steps = steps.into_inner();
     terminal::err(&format!(

@@ -31,7 +31,11 @@ pub fn move_cursor(db: &mut Database, tx: TxId, position: i64) -> Result<()> {
 pub fn objects(db: &Database, tx: Option<TxId>) -> Result<Vec<usize>> {
     db.reading()?;
     Ok(match tx {
-        None => db.outgoing_webhooks.all().map(|(_, row)| row.order).collect(),
+        None => db
+            .outgoing_webhooks
+            .all()
+            .map(|(_, row)| row.order)
+            .collect(),
         Some(tx) => {
             let rows = db.outgoing_webhooks.all_seen(tx);
             rows.map(|(_, row)| row.order).collect()
@@ -40,11 +44,7 @@ pub fn objects(db: &Database, tx: Option<TxId>) -> Result<Vec<usize>> {
 }
 
 /// `endpoints::insert_waiting`.
-pub fn insert_waiting(
-    db: &mut Database,
-    tx: TxId,
-    waiting: &[(usize, Outgoing)],
-) -> Result<()> {
+pub fn insert_waiting(db: &mut Database, tx: TxId, waiting: &[(usize, Outgoing)]) -> Result<()> {
     db.statement(tx)?;
     for (event, row) in waiting {
         db.outgoing_webhooks.write(tx, *event, Some(*row));

@@ -14,7 +14,7 @@ pub fn place(db: &mut Database, tx: TxId, limit: usize) -> Result<usize> {
     db.statement(tx)?;
     lock!(db, event_head, tx, 0);
     let head = db.event_head.seen(tx, 0).unwrap_or(Head { position: 0 });
-    let all = db.events.all();
+    let all = db.events.all_seen(tx);
     let mut waiting: Vec<(usize, Event)> =
         all.filter(|(_, event)| event.position.is_none()).collect();
     waiting.sort_by_key(|(key, event)| (event.id_at, *key));

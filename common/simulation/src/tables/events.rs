@@ -19,9 +19,10 @@ pub fn insert(db: &mut Database, tx: TxId, event: Event) -> Result<usize> {
 /// `events::unpublished`, from this id on, sorted by id.
 pub fn unpublished(db: &Database, from: EventId, limit: usize) -> Result<Vec<(usize, Event)>> {
     db.reading()?;
-    let all = db.events.all().filter(|(key, event)| {
-        event.published_at.is_none() && (event.id_at, *key) >= from
-    });
+    let all = db
+        .events
+        .all()
+        .filter(|(key, event)| event.published_at.is_none() && (event.id_at, *key) >= from);
     Ok(first(all, |key, event| (event.id_at, key), limit))
 }
 

@@ -249,18 +249,17 @@ pub fn defer(
     Ok(())
 }
 
-/// `jobs::defer_claimed`. `keeps`: a job that was given another time since its claim keeps that one.
+/// `jobs::defer_claimed`.
 pub fn defer_claimed(
     db: &mut Database,
     tx: TxId,
     claimed: Claimed,
     until: Timestamp,
     run_at: Timestamp,
-    keeps: bool,
 ) -> Result<bool> {
     let fits = |job: &Job| job.is_ready() && job.claims == claimed.token;
     change(db, tx, claimed.id, fits, |job| Job {
-        run_at: if job.run_at == until || !keeps {
+        run_at: if job.run_at == until {
             run_at
         } else {
             job.run_at

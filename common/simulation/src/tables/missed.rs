@@ -29,7 +29,10 @@ pub fn take(
     limit: usize,
 ) -> Result<Vec<usize>> {
     db.statement(tx)?;
-    let due = db.jobs.all().filter(|(_, job)| waits(job, kind, now));
+    let due = db
+        .jobs
+        .all_seen(tx)
+        .filter(|(_, job)| waits(job, kind, now));
     let mut due: Vec<(Timestamp, usize)> = due.map(|(id, job)| (job.run_at, id)).collect();
     due.sort_unstable();
     due.truncate(limit);
@@ -78,7 +81,7 @@ pub fn take_lost(
 ) -> Result<Vec<Lost>> {
     db.statement(tx)?;
     let mut lost = Vec::new();
-    for (id, job) in db.jobs.all() {
+    for (id, job) in db.jobs.all_seen(tx) {
         if let Some(notified_at) = job.notified_at
             && job.is_ready()
             && (notified_at < before || notified_at > future)

@@ -29,12 +29,7 @@ pub struct Try {
 }
 
 /// `refunds::begin_try`.
-pub fn begin_try(
-    db: &mut Database,
-    tx: TxId,
-    order: usize,
-    now: Timestamp,
-) -> Result<Option<Try>> {
+pub fn begin_try(db: &mut Database, tx: TxId, order: usize, now: Timestamp) -> Result<Option<Try>> {
     db.statement(tx)?;
     lock!(db, refunds, tx, order);
     let refund = db.refunds.seen(tx, order);
@@ -55,6 +50,27 @@ pub fn begin_try(
     }))
 }
 
+/// `refunds::try_again`.
+pub fn try_again(
+    db: &mut Database,
+    tx: TxId,
+    order: usize,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    db.statement(tx)?;
+    lock!(db, refunds, tx, order);
+    if let Some(refund) = db.refunds.seen(tx, order) {
+        let tried = Refund {
+            tried_at: Some(now),
+            key_number: Some(key_number),
+            ..refund
+        };
+        db.refunds.write(tx, order, Some(tried));
+    }
+    Ok(())
+}
+
 /// `refunds::answered`.
 pub fn answered(db: &mut Database, tx: TxId, order: usize, state: RefundState) -> Result<bool> {
     db.statement(tx)?;
@@ -65,6 +81,7 @@ pub fn answered(db: &mut Database, tx: TxId, order: usize, state: RefundState) -
     if refund.state == RefundState::Issued || refund.state == state {
         return Ok(false);
     }
-    db.refunds.write(tx, order, Some(Refund { state, ..refund }));
+    db.refunds
+        .write(tx, order, Some(Refund { state, ..refund }));
     Ok(true)
 }

@@ -1,0 +1,4 @@
+mod constants;
+mod differential;
+mod rules;
+mod seeds;
