@@ -12,6 +12,8 @@ use crate::world::World;
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     job: usize,
+    /// The fencing token of its claim.
+    token: i64,
     process: usize,
     /// Its process was stopped meanwhile, or its clock was wrong: its claim may have ended.
     is_excused: bool,
@@ -45,7 +47,7 @@ impl Facts {
     }
 
     /// A call to a provider begins. Nobody else may be calling for the same job, unless that one's process was stopped.
-    pub fn call_begins(&mut self, job: usize, process: usize, is_excused: bool) {
+    pub fn call_begins(&mut self, (job, token): (usize, i64), process: usize, is_excused: bool) {
         let twice = |it: &UnderWay| it.job == job && !it.is_excused && !is_excused;
         if self.calls.iter().any(twice) {
             self.wrong(&format!(
@@ -54,13 +56,14 @@ impl Facts {
         }
         self.calls.push(UnderWay {
             job,
+            token,
             process,
             is_excused,
         });
     }
 
-    pub fn call_ends(&mut self, job: usize, process: usize) {
-        let is_it = |it: &UnderWay| it.job == job && it.process == process;
+    pub fn call_ends(&mut self, job: usize, token: i64) {
+        let is_it = |it: &UnderWay| it.job == job && it.token == token;
         if let Some(at) = self.calls.iter().position(is_it) {
             self.calls.swap_remove(at);
         }

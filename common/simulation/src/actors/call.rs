@@ -77,7 +77,9 @@ fn begin_all(world: &mut World, process: usize, read: &[Read]) -> Result<()> {
         };
         world.processes[process].calls += 1;
         let is_excused = world.processes[process].ahead != 0;
-        world.facts.call_begins(claimed.id, process, is_excused);
+        world
+            .facts
+            .call_begins((claimed.id, claimed.token), process, is_excused);
         world.start(process, Part::Call(Call::new(*job, claimed, until)));
     }
     Ok(())
@@ -486,7 +488,7 @@ impl Machine for Call {
                     "the call of job {} has ended: {ended:?}",
                     self.job.0
                 );
-                world.facts.call_ends(self.job.0, process);
+                world.facts.call_ends(self.job.0, self.claimed.token);
                 self.stage = Stage::Settle(ended, Step::Begin);
                 Ok(Next::Soon)
             }
