@@ -29,6 +29,7 @@ use domain::money::Money;
 use domain::time::Timestamp;
 use flows::orders::TrackingCode;
 use flows::outbox::Outbox;
+use platform::crash_point::{self, Point};
 use platform::trace;
 use providers::payment::{self, CURRENCIES, NewSession, Payment};
 use providers::{CallFailure, storefront};
@@ -253,7 +254,9 @@ async fn ask(
             app.keys.body(page.session_id.as_bytes())
         ),
     };
+    crash_point::reach(Point::CheckoutAsk);
     let opened = payment.checkout(&wanted, &key).await;
+    crash_point::reach(Point::CheckoutAsked);
     match opened {
         Ok(session) => {
             let page = Page {

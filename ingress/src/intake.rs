@@ -25,6 +25,7 @@ use domain::job::{JobId, Queue, Source, State};
 use domain::privacy::Keys;
 use futures_util::stream::{self, StreamExt};
 use platform::clock::Clock;
+use platform::crash_point::{self, Point};
 use platform::task;
 use process::Parts;
 use store::audit;
@@ -195,7 +196,10 @@ impl Intake {
         let sender = lanes.of(waiting.job.queue);
         sender.try_send(waiting).map_err(|_| Unavailable)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
-            Ok(Ok(verdict)) => Ok(verdict),
+            Ok(Ok(verdict)) => {
+                crash_point::reach(Point::Answer);
+                Ok(verdict)
+            }
             Ok(Err(_)) | Err(_) => Err(Unavailable),
         }
     }
@@ -570,8 +574,12 @@ async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
     if !bus.is_ready_for_marked(queue) {
         return ids;
     }
+    crash_point::reach(Point::IntakeNotify);
     match bus.notify(queue, &kind, &job_refs).await {
-        Ok(()) => Vec::new(),
+        Ok(()) => {
+            crash_point::reach(Point::IntakeNotified);
+            Vec::new()
+        }
         Err(_) => ids,
     }
 }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::time::Timestamp;
+use platform::crash_point::{self, Point};
 use platform::task;
 use platform::token::Token;
 use providers::identity::{
@@ -114,6 +115,7 @@ pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> 
 }
 
 async fn stored(app: &App, code: DeviceCode) -> Result<DeviceCode, Error> {
+    crash_point::reach(Point::CodeGiven);
     let now = app.clock.now();
     let expires_at = now.plus(Duration::from_secs(code.expires_in));
     let interval = Duration::from_secs(code.interval);
@@ -233,8 +235,10 @@ struct Turn<'a> {
 impl Turn<'_> {
     async fn ask(&self, identity: &Identity, code: &str) -> Result<(Granted, Timestamp), Error> {
         let interval = self.login.interval;
+        crash_point::reach(Point::TokenAsk);
         match identity.poll(code).await {
             Ok(Polled::Granted(granted)) => {
+                crash_point::reach(Point::TokenGiven);
                 let until = self.keep(code, &granted).await;
                 Ok((granted, until))
             }

@@ -48,6 +48,7 @@ use bus::{Listener, Message};
 use domain::job::Queue;
 use flows::Context;
 use platform::backoff::Backoff;
+use platform::crash_point::{self, Point};
 use platform::metrics::By;
 use platform::task;
 use process::Parts;
@@ -231,6 +232,8 @@ impl Worker {
         if logged {
             tracing::info!("the message was worked on after all");
         }
+        crash_point::reach(Point::Ack);
         message.ack().await;
+        crash_point::reach(Point::Acked);
     }
 }

@@ -17,6 +17,7 @@ use anyhow::Result;
 use bus::Published;
 use domain::envelope::Envelope;
 use platform::backoff::Backoff;
+use platform::crash_point::{self, Point};
 use store::events;
 use store::leases;
 use tokio::time::Instant;
@@ -182,7 +183,9 @@ impl Publisher {
     async fn send(&self, rounds: &[Vec<&Envelope>]) -> Published {
         let mut all = Published::default();
         for round in rounds.iter().take(ROUNDS) {
+            crash_point::reach(Point::Publish);
             let published = self.worker.parts.bus.publish_events(round).await;
+            crash_point::reach(Point::Published);
             all.confirmed.extend(published.confirmed);
             all.failure = published.failure;
             if all.failure.is_some() {

@@ -6,6 +6,7 @@ use bus::JobRef;
 use domain::job::{Job, Next, Queue, Run};
 use domain::trace::TraceContext;
 use platform::clock::Clock;
+use platform::crash_point::{self, Point};
 use platform::task;
 use telemetry::{Kind, Span};
 
@@ -45,9 +46,11 @@ impl Worker {
                     traceparent: job.traceparent,
                 };
                 task::spawn("dead letter", async move {
+                    crash_point::reach(Point::DeadLetter);
                     if let Err(error) = bus.dead_letter(queue, &kind, job_ref).await {
                         tracing::debug!(%error, "the broker does not show a dead letter");
                     }
+                    crash_point::reach(Point::DeadLettered);
                 });
             }
         }

@@ -21,6 +21,7 @@ use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::job::JobId;
 use domain::time::Timestamp;
 use futures_util::{StreamExt as _, stream};
+use platform::crash_point::{self, Point};
 use store::jobs::missed::{self, DueJob};
 use store::{jobs, leases};
 use tokio::time::Instant;
@@ -351,11 +352,13 @@ impl Sweep {
         is_suspect: bool,
     ) -> Result<(), Unsent> {
         let Worker { parts, queue, .. } = &*self.worker;
+        crash_point::reach(Point::SweepNotify);
         let sent = if is_suspect {
             parts.bus.notify_again(*queue, kind, &job_refs).await
         } else {
             parts.bus.notify(*queue, kind, &job_refs).await
         };
+        crash_point::reach(Point::SweepNotified);
         let jobs = || job_refs.iter().map(|job_ref| job_ref.job).collect();
         sent.map_err(|error| Unsent {
             jobs: jobs(),

@@ -30,6 +30,7 @@ use domain::time::Timestamp;
 use flows::outbox::JobNotification;
 use futures_util::{StreamExt, stream};
 use platform::backoff::Backoff;
+use platform::crash_point::{self, Point};
 use platform::task;
 use providers::endpoints::{Failed, Webhook};
 use store::endpoints::{self, Endpoint, MOST_WAITING, Object, Waiting};
@@ -679,8 +680,10 @@ impl ObjectSender<'_> {
             self.shutdown.cancelled().await;
             tokio::time::sleep(GRACE).await;
         };
+        crash_point::reach(Point::WebhookSend);
         tokio::select! {
             sent = sent => {
+                crash_point::reach(Point::WebhookSent);
                 handler::count(&sent);
                 self.result.record(sent)
             }

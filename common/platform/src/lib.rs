@@ -4,6 +4,7 @@
 pub mod backoff;
 pub mod clock;
 pub mod counted;
+pub mod crash_point;
 pub mod logs;
 pub mod metrics;
 pub mod private_files;

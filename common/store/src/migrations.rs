@@ -14,6 +14,7 @@ pub mod copy;
 use std::borrow::Cow;
 use std::time::Duration;
 
+use platform::crash_point::{self, Point};
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{AppliedMigration, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnection, PgPool};
@@ -73,7 +74,9 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
         }
         return Err(MigrationError::Pooled);
     }
+    crash_point::reach(Point::Migrate);
     apply_these(db, ALL).await?;
+    crash_point::reach(Point::Migrated);
     if let Db::Postgres { pool, .. } = db {
         keep_no_samples(pool).await.map_err(MigrateError::from)?;
         vacuum_often(pool).await.map_err(MigrateError::from)?;

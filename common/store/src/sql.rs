@@ -42,7 +42,7 @@ use tokio::time::Instant;
 
 use outdated::Outdated;
 
-use platform::{private_files, task};
+use platform::{crash_point, private_files, task};
 
 pub use backup::{check_sqlite, copy_sqlite};
 pub use insert::{Cell, Column, Values, column};
@@ -223,8 +223,15 @@ impl Db {
     }
 
     /// Begins a transaction. On SQLite it is the only one that can write.
-    pub async fn begin(&self) -> Result<Tx> {
-        Tx::begin(self).await
+    /// Its crash points have the name of the caller's line.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn begin(&self) -> impl Future<Output = Result<Tx>> + Send {
+        let crash_points = crash_point::Transaction::begun_here();
+        async move {
+            let mut tx = Tx::begin(self).await?;
+            tx.crash_points = crash_points;
+            Ok(tx)
+        }
     }
 
     /// How many connections its pools have at this moment.

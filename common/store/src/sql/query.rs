@@ -218,6 +218,9 @@ async fn run_in(
         }
         Connection::Sqlite(connection) => sqlite(open(connection)?, sql, values, execute).await,
     };
+    if result.is_ok() {
+        tx.crash_points.ran(sql);
+    }
     tx.note(result)
 }
 

@@ -4,6 +4,7 @@
 use std::io;
 use std::time::Duration;
 
+use platform::crash_point::{self, Moment};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
@@ -28,6 +29,7 @@ pub struct Tx {
     /// failure is remembered here, and the commit is refused.
     pub(super) failed: bool,
     outdated: Option<Outdated>,
+    pub(super) crash_points: crash_point::Transaction,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,7 @@ impl Tx {
             persistent: true,
             failed: false,
             outdated: None,
+            crash_points: crash_point::Transaction::default(),
         }
     }
 
@@ -96,7 +99,9 @@ impl Tx {
                 "a statement of this transaction failed; it cannot be committed".into(),
             ));
         }
+        self.crash_points.reach(Moment::Commit);
         self.command("commit").await?;
+        self.crash_points.reach(Moment::Committed);
         self.give_back();
         Ok(())
     }
@@ -179,6 +184,9 @@ impl Tx {
                 insert_sqlite(open(connection)?, &head, columns, rest, rows).await
             }
         };
+        if result.is_ok() {
+            self.crash_points.ran(&head);
+        }
         self.note(result)
     }
 

@@ -23,6 +23,7 @@ use domain::privacy::{Keys, Request, SubjectKey};
 use domain::time::Timestamp;
 use flows::letters;
 use flows::outbox::Outbox;
+use platform::crash_point::{self, Point};
 use process::Parts;
 use providers::exports::{Export, ExportFailure, Exports};
 use serde_json::{Map, Value, json};
@@ -118,7 +119,10 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     tx.commit().await?;
     let request = job.id;
     let export = Export { request, run };
-    if let Err(failure) = exports.write(export, document, manifest).await {
+    crash_point::reach(Point::ExportWrite);
+    let failed = exports.write(export, document, manifest).await.err();
+    crash_point::reach(Point::ExportWritten);
+    if let Some(failure) = failed {
         if seen.is_erased(parts).await? {
             return Err(BEING_ERASED.into());
         }
@@ -391,8 +395,10 @@ async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
             request: id,
             run: kept.runs,
         };
+        crash_point::reach(Point::ExportRemove);
         exports.remove_from(kept.store, kept.recorded, last).await
     };
+    crash_point::reach(Point::ExportRemoved);
     let now = parts.clock.now();
     let mut tx = parts.db.begin().await?;
     if let Err(problem) = removed {

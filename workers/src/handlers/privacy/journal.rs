@@ -13,6 +13,7 @@
 
 use anyhow::{Result, bail};
 use domain::privacy::journal::Erased;
+use platform::crash_point::{self, Point};
 use process::Parts;
 use providers::exports::{Added, Exports};
 use store::erasures;
@@ -36,7 +37,10 @@ async fn write_until(parts: &Parts, exports: &Exports, number: i64) -> Result<()
             return Ok(());
         }
         for entry in entries {
-            if exports.add_erasure(entry.number, entry.bytes).await? == Added::Taken {
+            crash_point::reach(Point::JournalWrite);
+            let added = exports.add_erasure(entry.number, entry.bytes).await?;
+            crash_point::reach(Point::JournalWritten);
+            if added == Added::Taken {
                 bail!(
                     "the journal of erasures has another entry {}: the database is older than the journal, \
                      or another one has the same PRIVACY_EXPORT_URL",

@@ -1,0 +1,202 @@
+//! Points at which a debug build ends as if it had been killed, when a test asks for it.
+//!
+//! There are two kinds. Every transaction has three, with no word in its code: after its first write, before
+//! its commit, and after it. Such a point is named by its [`Moment`] and the file and line at which the
+//! transaction begins. What happens outside of transactions, such as a message to the bus, an
+//! acknowledgement or a call, has points of its own in the table [`POINTS`].
+//!
+//! `WAYBILL_CRASH_AT` names one of them, `called` or `commit@workers/src/run.rs:133`, and
+//! `WAYBILL_CRASH_NTH` says which time it is reached. The process then aborts: nothing is unwound,
+//! flushed or said to anyone. A release build has none of this, neither code nor names.
+
+/// Makes [`Point`], and of the same rows the table that tests and documents read.
+macro_rules! points {
+    ($($point:ident $name:literal $meaning:literal)*) => {
+        /// A point outside of the transactions.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Point {
+            $($point),*
+        }
+
+        /// Each point, its name, and what was done when it is reached.
+        #[cfg(debug_assertions)]
+        pub const POINTS: &[(Point, &str, &str)] = &[$((Point::$point, $name, $meaning)),*];
+    };
+}
+
+points! {
+    Answer "answer" "A delivery is stored or known, and is not answered."
+    IntakeNotify "intake-notify" "Deliveries are stored and answered, and no worker is notified."
+    IntakeNotified "intake-notified" "The bus has taken the message about new deliveries."
+    SweepNotify "sweep-notify" "The sweep has marked jobs as notified, and sends their message."
+    SweepNotified "sweep-notified" "The bus has taken a message of the sweep."
+    FollowUpNotify "follow-up-notify" "A job has made further jobs, and no worker is notified of them."
+    FollowUpNotified "follow-up-notified" "The bus has taken the message about further jobs."
+    Ack "ack" "All jobs of a message are ended or claimed, and it is not acknowledged."
+    Acked "acked" "A message is acknowledged."
+    DeadLetter "dead-letter" "A job is dead, and the broker does not show it."
+    DeadLettered "dead-lettered" "The broker shows a dead job."
+    Call "call" "A call is claimed, and not made."
+    Called "called" "A call is made, and its answer is not recorded."
+    Publish "publish" "Events are committed, and not sent to the broker."
+    Published "published" "The broker has confirmed events, and they are not marked as published."
+    WebhookSend "webhook-send" "An event has its turn at an endpoint, and is not sent."
+    WebhookSent "webhook-sent" "An endpoint has answered, and its cursor is not moved."
+    ExportWrite "export-write" "An export is announced, and no file is written."
+    ExportWritten "export-written" "The files of an export are written, and it is not recorded."
+    ExportRemove "export-remove" "An export has ended, and its files are there."
+    ExportRemoved "export-removed" "The files of an export are gone, and that is not noted."
+    JournalWrite "journal-write" "An erasure has its number in the journal, and no entry there."
+    JournalWritten "journal-written" "The journal has the entry of an erasure, and the database does not know it."
+    CodeGiven "code-given" "The identity provider has given a device code, and it is not stored."
+    TokenAsk "token-ask" "A poll has its turn, and the identity provider is not asked."
+    TokenGiven "token-given" "The identity provider has given a token, and it is not stored."
+    CheckoutAsk "checkout-ask" "A checkout is stored, and the payment provider is not asked for its page."
+    CheckoutAsked "checkout-asked" "The payment provider has made a page, and it is not stored."
+    Migrate "migrate" "A database is about to be migrated."
+    Migrated "migrated" "A database is migrated, and nothing is served."
+}
+
+/// A moment of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After the first statement that writes.
+    Write,
+    Commit,
+    Committed,
+}
+
+#[cfg(debug_assertions)]
+impl Moment {
+    pub const ALL: [Self; 3] = [Self::Write, Self::Commit, Self::Committed];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Commit => "commit",
+            Self::Committed => "committed",
+        }
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use armed::{Transaction, reach};
+#[cfg(not(debug_assertions))]
+pub use unarmed::{Transaction, reach};
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::panic::Location;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::{Moment, POINTS, Point};
+
+    /// The point at which this process ends.
+    struct Chosen {
+        name: String,
+        /// Of a moment: where its transaction begins.
+        place: Option<String>,
+        /// How many times it is still passed.
+        left: AtomicU64,
+    }
+
+    static CHOSEN: LazyLock<Option<Chosen>> = LazyLock::new(|| {
+        let given = environment("WAYBILL_CRASH_AT")?;
+        let (name, place) = match given.split_once('@') {
+            Some((name, place)) => (name, Some(place)),
+            None => (&*given, None),
+        };
+        let nth = environment("WAYBILL_CRASH_NTH").and_then(|nth| nth.parse().ok());
+        Some(Chosen {
+            name: name.to_owned(),
+            place: place.map(ToOwned::to_owned),
+            left: AtomicU64::new(nth.unwrap_or(1)),
+        })
+    });
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no setting: it is for tests of debug builds, and chooses where a process ends"
+    )]
+    fn environment(name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    }
+
+    impl Chosen {
+        fn pass(&self) {
+            if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                std::process::abort();
+            }
+        }
+    }
+
+    /// Ends the process here if this point was chosen.
+    pub fn reach(point: Point) {
+        let Some(chosen) = &*CHOSEN else { return };
+        let is_chosen = |(it, name, _): &(Point, &str, &str)| *it == point && *name == chosen.name;
+        if chosen.place.is_none() && POINTS.iter().any(is_chosen) {
+            chosen.pass();
+        }
+    }
+
+    /// The points of one transaction.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Transaction {
+        place: Option<&'static Location<'static>>,
+        has_written: bool,
+    }
+
+    impl Transaction {
+        /// Of the transaction that begins in the caller's caller.
+        #[track_caller]
+        pub fn begun_here() -> Self {
+            Transaction {
+                place: Some(Location::caller()),
+                has_written: false,
+            }
+        }
+
+        /// After a statement. Those that only read are not counted.
+        pub fn ran(&mut self, sql: &str) {
+            if !self.has_written && !sql.trim_start().starts_with("select") {
+                self.has_written = true;
+                self.reach(Moment::Write);
+            }
+        }
+
+        pub fn reach(self, moment: Moment) {
+            let (Some(chosen), Some(place)) = (&*CHOSEN, self.place) else {
+                return;
+            };
+            let is_here = |it: &String| *it == format!("{}:{}", place.file(), place.line());
+            if chosen.name == moment.name() && chosen.place.as_ref().is_some_and(is_here) {
+                chosen.pass();
+            }
+        }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod unarmed {
+    use super::{Moment, Point};
+
+    #[inline(always)]
+    pub const fn reach(_: Point) {}
+
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Transaction;
+
+    impl Transaction {
+        #[inline(always)]
+        pub const fn begun_here() -> Self {
+            Transaction
+        }
+
+        #[inline(always)]
+        pub const fn ran(&mut self, _: &str) {}
+
+        #[inline(always)]
+        pub const fn reach(self, _: Moment) {}
+    }
+}
