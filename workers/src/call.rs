@@ -501,8 +501,9 @@ impl Worker {
                     let is_sent = has_room
                         && parts.bus.is_ready_for_marked(queue)
                         && parts.bus.notify(queue, kind, &job_refs).await.is_ok();
-                    crash_point::reach(Point::FollowUpNotified);
-                    if !is_sent && let Err(error) = jobs::clear_notified(&parts.db, &ids).await {
+                    if is_sent {
+                        crash_point::reach(Point::FollowUpNotified);
+                    } else if let Err(error) = jobs::clear_notified(&parts.db, &ids).await {
                         tracing::debug!(%error, "jobs that workers were not notified of wait for the sweep");
                     }
                 }

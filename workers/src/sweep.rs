@@ -358,7 +358,9 @@ impl Sweep {
         } else {
             parts.bus.notify(*queue, kind, &job_refs).await
         };
-        crash_point::reach(Point::SweepNotified);
+        if sent.is_ok() {
+            crash_point::reach(Point::SweepNotified);
+        }
         let jobs = || job_refs.iter().map(|job_ref| job_ref.job).collect();
         sent.map_err(|error| Unsent {
             jobs: jobs(),

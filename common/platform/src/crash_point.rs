@@ -181,22 +181,22 @@ mod armed {
 mod unarmed {
     use super::{Moment, Point};
 
-    #[inline(always)]
+    #[inline]
     pub const fn reach(_: Point) {}
 
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Transaction;
 
     impl Transaction {
-        #[inline(always)]
+        #[inline]
         pub const fn begun_here() -> Self {
             Transaction
         }
 
-        #[inline(always)]
+        #[inline]
         pub const fn ran(&mut self, _: &str) {}
 
-        #[inline(always)]
+        #[inline]
         pub const fn reach(self, _: Moment) {}
     }
 }
