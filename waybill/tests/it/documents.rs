@@ -10,7 +10,7 @@ mod containers;
 mod dashboards;
 mod generated;
 mod layers;
-mod markdown;
+pub mod markdown;
 mod names;
 mod package;
 mod reliability;

@@ -141,6 +141,46 @@ fn setup() -> String {
     table(&head, rows)
 }
 
+/// The points at which a debug build ends when a test asks for it.
+#[cfg(debug_assertions)]
+mod crash_points {
+    use platform::crash_point::POINTS;
+
+    use super::{code, table};
+    use crate::faults::crash_points::table::{LEFT_OUT, TRANSACTIONS, area};
+
+    pub fn points() -> String {
+        let rows = POINTS.iter().map(|(point, name, meaning)| {
+            let (area, on) = area(*point);
+            let tested = format!("{}{}", area.file(), on.mark());
+            vec![code(name), (*meaning).to_owned(), tested]
+        });
+        table(&["point", "what was done", "test"], rows)
+    }
+
+    pub fn transactions() -> String {
+        let rows = TRANSACTIONS.iter().map(|(name, area, on)| {
+            let tested = format!("{}{}", area.file(), on.mark());
+            vec![named(name), tested]
+        });
+        table(&["transaction", "test"], rows)
+    }
+
+    pub fn transactions_left_out() -> String {
+        let rows = LEFT_OUT.iter();
+        let rows = rows.map(|(name, why)| vec![named(name), (*why).to_owned()]);
+        table(&["transaction", "why not"], rows)
+    }
+
+    /// A further transaction of a function has a number behind its name.
+    fn named(name: &str) -> String {
+        match name.split_once(' ') {
+            Some((function, number)) => format!("{} {number}", code(function)),
+            None => code(name),
+        }
+    }
+}
+
 fn protections() -> String {
     let rows = PROTECTIONS.iter().map(|it| {
         let settings: Vec<String> = it.setting.split(", ").map(code).collect();
@@ -281,6 +321,15 @@ async fn tables() -> Vec<Table> {
     service.stop().await;
     let table = |name, text| Table { name, text };
     vec![
+        #[cfg(debug_assertions)]
+        table("crash points", crash_points::points()),
+        #[cfg(debug_assertions)]
+        table("transactions", crash_points::transactions()),
+        #[cfg(debug_assertions)]
+        table(
+            "transactions that are left out",
+            crash_points::transactions_left_out(),
+        ),
         table("settings", settings()),
         table("protections", protections()),
         table("storefronts", storefronts()),

@@ -3,6 +3,8 @@
 pub mod backlog;
 pub mod chaos;
 pub mod cluster;
+#[cfg(debug_assertions)]
+pub mod crash_points;
 pub mod failover;
 pub mod full_disk;
 pub mod outages;

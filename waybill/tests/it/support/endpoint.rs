@@ -173,6 +173,24 @@ impl StandIn {
         written.iter().all(|id| ids.contains(id))
     }
 
+    /// The same where orders of different shops have the same id.
+    pub fn each_object_in_order(&self) {
+        let mut seen = BTreeSet::new();
+        let mut last: BTreeMap<(String, String), Uuid> = BTreeMap::new();
+        for received in self.accepted() {
+            if seen.insert(received.id()) {
+                let event = received.event();
+                let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+                let object = (text("shop"), text("object_id"));
+                let before = last.insert(object.clone(), received.id());
+                assert!(
+                    before.is_none_or(|before| before < received.id()),
+                    "{object:?}"
+                );
+            }
+        }
+    }
+
     /// Once repeats are dropped, the events of each order came in their sequence.
     pub fn in_order(&self) {
         let mut seen = BTreeSet::new();

@@ -182,7 +182,12 @@ impl Process {
 
     /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.ended().is_some()
+    }
+
+    /// How it has ended by itself, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// SIGSTOP and SIGCONT: it stands still in between, with its connections.

@@ -10,7 +10,7 @@
 
 mod callers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Mutex;
@@ -554,24 +554,6 @@ async fn comes_to_rest(
     }
 }
 
-/// Once repeats are dropped, the events of each order came to the endpoint in their sequence.
-fn in_order(endpoint: &StandIn) {
-    let mut seen = BTreeSet::new();
-    let mut last: BTreeMap<(String, String), Uuid> = BTreeMap::new();
-    for received in endpoint.accepted() {
-        if seen.insert(received.id()) {
-            let event = received.event();
-            let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-            let object = (text("shop"), text("object_id"));
-            let before = last.insert(object.clone(), received.id());
-            assert!(
-                before.is_none_or(|before| before < received.id()),
-                "{object:?}"
-            );
-        }
-    }
-}
-
 /// Whom the canaries are of that are found in the database, in its dump, and in the logs.
 fn found(url: &str, log: &Path) -> Found {
     let mut found = Found::new();
@@ -704,7 +686,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         .collect();
     are_right(&db, &sandbox, &orders, models).await;
     callers.are_right(&answered, &db).await;
-    in_order(&world.endpoint);
+    world.endpoint.each_object_in_order();
     let books = ledger::verify(&db).await.unwrap();
     assert!(books.wrong.is_empty(), "{:?}", books.wrong);
     let key = Token::new(PRIVACY_KEY.to_owned());

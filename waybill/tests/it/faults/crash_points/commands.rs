@@ -1,0 +1,119 @@
+//! What an operator changes is one transaction with its entry in the audit. A command that dies before its
+//! commit has changed nothing, and one that dies after it has changed everything.
+
+use platform::crash_point::Moment;
+
+use super::table::{Area, Target, targets};
+use super::world::World;
+use crate::support::storm::count;
+
+/// The command of each transaction, in a sequence in which each may follow those before it.
+const COMMANDS: &[(&str, &[&str])] = &[
+    ("flows::api_keys::create", &["keys", "create", "till"]),
+    ("flows::api_keys::revoke", &["keys", "revoke", "till"]),
+    (
+        "flows::endpoints::add",
+        &["endpoints", "add", "http://127.0.0.1:9/hook"],
+    ),
+    (
+        "flows::endpoints::rotate",
+        &["endpoints", "rotate", "ENDPOINT"],
+    ),
+    (
+        "flows::endpoints::change",
+        &["endpoints", "pause", "ENDPOINT"],
+    ),
+    (
+        "flows::licenses::grant",
+        &[
+            "licenses", "grant", "--tier", "pro", "--user", "octavia", "--days", "30",
+        ],
+    ),
+    (
+        "flows::licenses::change",
+        &["licenses", "suspend", "LICENSE"],
+    ),
+    ("commands::orgs::create", &["orgs", "create", "acme"]),
+    (
+        "commands::orgs::set_owner",
+        &["orgs", "set-owner", "acme", "octavia"],
+    ),
+    (
+        "commands::orgs::add",
+        &["orgs", "add-member", "acme", "hubert"],
+    ),
+    (
+        "commands::orgs::remove",
+        &["orgs", "remove-member", "acme", "hubert"],
+    ),
+    (
+        "flows::pauses::begin",
+        &["pauses", "begin", "queue", "orders", "--for", "1h"],
+    ),
+    ("flows::pauses::end", &["pauses", "end", "queue", "orders"]),
+    (
+        "flows::privacy_requests::enter",
+        &[
+            "privacy",
+            "request",
+            "--shop",
+            "shop.example",
+            "--customer",
+            "5",
+        ],
+    ),
+];
+
+const AUDITED: &str = "select count(*) as n from audit";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_dies_has_changed_everything_or_nothing() {
+    let mut world = World::new(Area::Commands, &[]).await;
+    // Which provider the accounts belong to is recorded by the first process.
+    world.recover().await;
+    let targets = targets(Area::Commands);
+    for (of, arguments) in COMMANDS {
+        let of_command = targets.iter().filter(|target| target.of.ends_with(of));
+        let of_command: Vec<&Target> = of_command.collect();
+        assert_eq!(of_command.len(), Moment::ALL.len(), "{of}");
+        let mut words: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        for word in &mut words {
+            match word.as_str() {
+                "ENDPOINT" => *word = only_id(&world, "select id from endpoints").await,
+                "LICENSE" => *word = only_id(&world, "select id from licenses").await,
+                _ => {}
+            }
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        for (target, moment) in of_command.into_iter().zip(Moment::ALL) {
+            let before = count(&world.db, AUDITED).await;
+            world.crash_command(target, &words).await;
+            let after = count(&world.db, AUDITED).await;
+            let is_done = moment == Moment::Committed;
+            assert_eq!(
+                after > before,
+                is_done,
+                "{}: {before}, then {after}",
+                target.name
+            );
+        }
+    }
+    world.change("delete from endpoints").await;
+    let _process = world.finish().await;
+    for (table, rows) in [
+        ("api_keys", 1),
+        ("licenses", 1),
+        ("orgs", 1),
+        ("privacy_requests", 1),
+    ] {
+        let sql = format!("select count(*) as n from {table}");
+        let sql = crate::support::backend::statement(sql);
+        assert_eq!(count(&world.db, sql).await, rows, "{table}");
+    }
+    world.db.close().await;
+}
+
+async fn only_id(world: &World, sql: &'static str) -> String {
+    let row = world.db.query(sql).fetch_one().await.unwrap();
+    row.get::<uuid::Uuid>("id").unwrap().to_string()
+}

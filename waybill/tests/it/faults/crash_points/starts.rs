@@ -1,0 +1,38 @@
+//! The start of a process: migrations, keys, what is done first, and what is removed from time to time.
+
+use super::table::{Area, targets};
+use super::world::World;
+use crate::support::backend::Backend;
+use crate::support::storm::count;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_dies_while_it_starts_is_started_again_and_serves() {
+    let mut world = World::on(Backend::create().await, Area::Starts, &[]).await;
+    for target in targets(Area::Starts) {
+        let requests = "select count(*) as n from privacy_requests";
+        if target.of == "workers::deadlines::send_notice" && count(&world.db, requests).await == 0 {
+            // A request whose deadline is near, and which waits for something else.
+            world.recover().await;
+            let request = ["privacy", "request", "--shop", "shop.example"];
+            world
+                .command(&[&request[..], &["--customer", "5"]].concat())
+                .await;
+            let later = "update jobs set run_at = created_at + 3600000";
+            world.change(later).await;
+            let near = "update privacy_requests set due_at = received_at + 1000";
+            world.change(near).await;
+        }
+        world.crash_at_start(&target).await;
+    }
+    world.change("update jobs set run_at = created_at").await;
+    let _process = world.finish().await;
+    assert_eq!(
+        count(&world.db, "select count(*) as n from privacy_keys").await,
+        1
+    );
+    let notices =
+        "select kind from events where kind like 'privacy.%' group by kind having count(*) > 1";
+    let repeated = world.db.query(notices).fetch_all().await.unwrap();
+    assert!(repeated.is_empty(), "each notice is sent once");
+    world.db.close().await;
+}

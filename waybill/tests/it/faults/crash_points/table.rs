@@ -1,0 +1,475 @@
+//! Every crash point, and the test that ends a process at it.
+//!
+//! The transactions are found in the sources, so none can be forgotten: one that is neither in
+//! [`TRANSACTIONS`] nor in [`LEFT_OUT`] fails a test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use platform::crash_point::{Moment, POINTS, Point};
+
+use crate::documents::markdown::root;
+use crate::support::backend::is_distributed;
+
+use Area::{Checkouts, Commands, Deferrals, Deliveries, Failures, Logins, People, Shops, Starts};
+use On::{Both, Distributed};
+
+/// What a test is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    Deliveries,
+    Failures,
+    Deferrals,
+    People,
+    Shops,
+    Logins,
+    Checkouts,
+    Starts,
+    Commands,
+}
+
+impl Area {
+    /// The file of its test.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Deliveries => "deliveries",
+            Failures | Deferrals => "failures",
+            People | Shops => "people",
+            Logins => "logins",
+            Checkouts => "checkouts",
+            Starts => "starts",
+            Commands => "commands",
+        }
+    }
+}
+
+/// On what a point is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    Both,
+    /// On PostgreSQL with RabbitMQ.
+    Distributed,
+}
+
+impl On {
+    /// As the documents mark tests of the distributed half.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Both => "",
+            Distributed => " (d)",
+        }
+    }
+
+    fn is_here(self) -> bool {
+        match self {
+            Both => true,
+            Distributed => is_distributed(),
+        }
+    }
+}
+
+/// The transactions at whose moments a process is ended, by the function in which they begin.
+pub const TRANSACTIONS: &[(&str, Area, On)] = &[
+    ("ingress::intake::commit", Deliveries, Both),
+    ("store::event_head::place", Deliveries, Both),
+    ("store::events::mark_published", Deliveries, Distributed),
+    ("store::leases::take", Deliveries, Both),
+    ("store::refunds::begin_try", Deliveries, Both),
+    ("workers::call::answered", Deliveries, Both),
+    ("workers::call::claim", Deliveries, Both),
+    ("workers::run::commit_batch", Deliveries, Both),
+    ("workers::webhooks::commit_wave", Deliveries, Both),
+    ("store::jobs::clear_notified", Failures, Both),
+    ("store::pauses::wake", Failures, Both),
+    ("workers::call::defer", Deferrals, Both),
+    ("workers::call::defer_claimed", Failures, Both),
+    ("workers::handlers::webhooks::call", Failures, Both),
+    ("workers::pauses::without_paused", Failures, Both),
+    ("workers::run::begin_attempt", Failures, Both),
+    ("workers::run::commit_with_savepoints", Failures, Both),
+    ("workers::run::record", Failures, Both),
+    ("workers::run::run_one_isolated", Failures, Both),
+    ("workers::sweep::notify_lost", Failures, Both),
+    ("workers::sweep::notify_waiting", Failures, Both),
+    ("store::export_stores::note", People, Both),
+    (
+        "workers::handlers::privacy::erase::bodies::erase_bodies",
+        People,
+        Both,
+    ),
+    (
+        "workers::handlers::privacy::erase::bodies::jobs (2)",
+        People,
+        Both,
+    ),
+    (
+        "workers::handlers::privacy::erase::end_exports",
+        People,
+        Both,
+    ),
+    ("workers::handlers::privacy::erase::rows", People, Both),
+    (
+        "workers::handlers::privacy::erase::written::write",
+        People,
+        Both,
+    ),
+    ("workers::handlers::privacy::export::look", People, Both),
+    (
+        "workers::handlers::privacy::export::is_erased",
+        People,
+        Both,
+    ),
+    ("workers::handlers::privacy::export::remove", People, Both),
+    ("workers::handlers::privacy::export::write", People, Both),
+    ("workers::handlers::privacy::journal::keep", People, Both),
+    (
+        "workers::handlers::privacy::journal::write_until",
+        People,
+        Both,
+    ),
+    ("workers::handlers::privacy::shop::customers", Shops, Both),
+    ("workers::handlers::privacy::shop::events", Shops, Both),
+    ("workers::handlers::privacy::shop::exports", Shops, Both),
+    (
+        "workers::handlers::privacy::shop::forget_people",
+        Shops,
+        Both,
+    ),
+    (
+        "workers::handlers::privacy::shop::forget_people (2)",
+        Shops,
+        Both,
+    ),
+    ("workers::handlers::privacy::shop::jobs", Shops, Both),
+    ("workers::handlers::privacy::shop::orders", Shops, Both),
+    ("workers::handlers::privacy::shop::tombstones", Shops, Both),
+    (
+        "workers::handlers::privacy::shop::write_tombstones",
+        Shops,
+        Both,
+    ),
+    ("ingress::login::stored", Logins, Both),
+    ("store::device_code_requests::admit", Logins, Both),
+    ("store::device_code_requests::take_back", Logins, Both),
+    ("store::device_codes::authorize", Logins, Both),
+    ("store::device_codes::end_turn", Logins, Both),
+    ("store::device_codes::hand_out", Logins, Both),
+    ("store::device_codes::take_turn", Logins, Both),
+    ("store::users::seen", Logins, Both),
+    ("ingress::checkout::ask", Checkouts, Both),
+    ("ingress::checkout::begin", Checkouts, Both),
+    ("ingress::checkout::refuse", Checkouts, Both),
+    ("process::delete_development_keys", Starts, Both),
+    ("store::privacy_keys::load", Starts, Both),
+    ("store::identity_provider::claim", Starts, Both),
+    ("workers::deadlines::send_notice", Starts, Both),
+    ("store::checkouts::forget", Starts, Both),
+    ("store::console_sessions::forget", Starts, Both),
+    ("store::device_code_requests::forget", Starts, Both),
+    ("store::device_codes::forget", Starts, Both),
+    ("store::device_codes::forget_tokens", Starts, Both),
+    ("store::events::forget_published", Starts, Both),
+    ("store::jobs::cut_bodies", Starts, Both),
+    ("store::measures::roll_up", Starts, Both),
+    ("store::notifications::forget", Starts, Both),
+    ("store::refused_deliveries::forget", Starts, Both),
+    ("store::webhook_ids::forget_expired", Starts, Both),
+    ("flows::api_keys::create", Commands, Both),
+    ("flows::api_keys::revoke", Commands, Both),
+    ("flows::endpoints::add", Commands, Both),
+    ("flows::endpoints::change", Commands, Both),
+    ("flows::endpoints::rotate", Commands, Both),
+    ("flows::licenses::change", Commands, Both),
+    ("flows::licenses::grant", Commands, Both),
+    ("flows::pauses::begin", Commands, Both),
+    ("flows::pauses::end", Commands, Both),
+    ("flows::privacy_requests::enter", Commands, Both),
+    ("waybill::commands::orgs::add", Commands, Both),
+    ("waybill::commands::orgs::create", Commands, Both),
+    ("waybill::commands::orgs::remove", Commands, Both),
+    ("waybill::commands::orgs::set_owner", Commands, Both),
+];
+
+/// Transactions that only read: they have no first write.
+const READ_ONLY: &[&str] = &[
+    "workers::handlers::privacy::export::look",
+    "workers::handlers::privacy::export::is_erased",
+];
+
+const ONE_CHANGE: &str =
+    "An operator's change like those that are tested: one transaction with its entry in the audit.";
+const ONE_ROW: &str = "One row of no consequence: a time or a count that is written again later.";
+const READS: &str = "It only reads.";
+const OLD_ROWS: &str =
+    "Completes or removes old rows in small steps, each of which leaves a right database.";
+const REAPPLIED: &str = "A part of `waybill privacy reapply`, which an operator runs until it says that nothing is left.";
+
+/// Transactions at which no process is ended, and why not.
+pub const LEFT_OUT: &[(&str, &str)] = &[
+    ("console::access::begin", ONE_CHANGE),
+    ("console::access::sign_out", ONE_CHANGE),
+    ("flows::fields::show", ONE_CHANGE),
+    (
+        "flows::operations::batch",
+        "It needs an operation over many jobs; each batch is one transaction that also notes how far it came.",
+    ),
+    (
+        "flows::operations::finish",
+        "The end of an operation, found again by the next process that looks.",
+    ),
+    ("ingress::refused_log::write", ONE_ROW),
+    ("store::api_keys::note_use", ONE_ROW),
+    (
+        "store::audit::seal_older",
+        "Seals the chain of a version without seals, once.",
+    ),
+    ("store::bulk_operations::change", ONE_CHANGE),
+    ("store::bulk_operations::confirm", ONE_CHANGE),
+    ("store::bulk_operations::note_error", ONE_ROW),
+    ("store::console_sessions::extend", ONE_ROW),
+    (
+        "store::device_codes::delete",
+        "The end of a login that the provider does not know: a repetition finds nothing.",
+    ),
+    (
+        "store::device_codes::expire",
+        "The end of a login that is over: a repetition says the same.",
+    ),
+    ("store::job_attempts::forget", OLD_ROWS),
+    (
+        "store::jobs::clear_all_notified",
+        "At the end of a process that was stopped: a process that died has not done it either.",
+    ),
+    ("store::jobs::operate::carry_out", ONE_CHANGE),
+    ("store::jobs::run_now::run_now", ONE_CHANGE),
+    (
+        "store::leases::release",
+        "A lease that is not released runs out by itself.",
+    ),
+    ("store::ledger::recheck", READS),
+    ("store::measures::add", ONE_ROW),
+    (
+        "store::migrations::copy::copy",
+        "The database that is copied to is not used before the copy has ended; an unfinished copy is refused.",
+    ),
+    ("store::migrations::copy::copy (2)", READS),
+    (
+        "store::migrations::vacuum_often",
+        "A parameter of tables, set again by the next start.",
+    ),
+    (
+        "store::payment_retries::take_turn",
+        "A turn, as of `store::refunds::begin_try`.",
+    ),
+    (
+        "store::payment_retries::try_again",
+        "Another key for another try, as of `store::refunds::try_again`.",
+    ),
+    ("store::person_keys::complete", OLD_ROWS),
+    (
+        "store::privacy_keys::checked",
+        "Takes the key out that a setting has; the next start does it again.",
+    ),
+    ("store::privacy_requests::actions::cancel", ONE_CHANGE),
+    ("store::privacy_requests::actions::confirm", ONE_CHANGE),
+    ("store::privacy_requests::actions::export_gone", ONE_CHANGE),
+    ("store::privacy_requests::actions::link_export", ONE_CHANGE),
+    ("store::privacy_requests::actions::note_fetched", ONE_CHANGE),
+    ("store::privacy_requests::actions::retry", ONE_CHANGE),
+    ("store::privacy_requests::decisions::decide", ONE_CHANGE),
+    (
+        "store::refunds::try_again",
+        "Another key for a refund that the provider has refused; a call follows as usual.",
+    ),
+    ("store::signing_secrets::verified", ONE_ROW),
+    (
+        "store::sql::slack::clear_pages",
+        "Clears pages; nothing of it can be seen in any row.",
+    ),
+    ("waybill::commands::identity::change", ONE_CHANGE),
+    ("waybill::commands::licenses::show", READS),
+    ("waybill::commands::notifications::letter", ONE_CHANGE),
+    ("waybill::commands::orgs::list", READS),
+    ("waybill::commands::privacy::take_key_out", ONE_CHANGE),
+    (
+        "waybill::commands::start::development_key",
+        "A key for a try, which ends after a day.",
+    ),
+    (
+        "workers::handlers::privacy::erase::bodies::jobs",
+        "The pause of a long scan: the same transaction as at its end.",
+    ),
+    (
+        "workers::handlers::privacy::export::scan",
+        "The pause of a long scan, of which only the place is noted.",
+    ),
+    (
+        "workers::handlers::privacy::is_over",
+        "Enters a request of a version that did not enter it at intake.",
+    ),
+    ("workers::handlers::privacy::reapply::again", REAPPLIED),
+    ("workers::handlers::privacy::reapply::record", REAPPLIED),
+    ("workers::handlers::privacy::reapply::take_over", REAPPLIED),
+];
+
+/// The area of each point outside of transactions.
+pub const fn area(point: Point) -> (Area, On) {
+    match point {
+        Point::Answer
+        | Point::IntakeNotify
+        | Point::IntakeNotified
+        | Point::FollowUpNotify
+        | Point::FollowUpNotified
+        | Point::Ack
+        | Point::Acked
+        | Point::Call
+        | Point::Called
+        | Point::WebhookSend
+        | Point::WebhookSent => (Deliveries, Both),
+        Point::Publish | Point::Published => (Deliveries, Distributed),
+        Point::SweepNotify | Point::SweepNotified | Point::DeadLetter | Point::DeadLettered => {
+            (Failures, Both)
+        }
+        Point::ExportWrite
+        | Point::ExportWritten
+        | Point::ExportRemove
+        | Point::ExportRemoved
+        | Point::JournalWrite
+        | Point::JournalWritten => (People, Both),
+        Point::CodeGiven | Point::TokenAsk | Point::TokenGiven => (Logins, Both),
+        Point::CheckoutAsk | Point::CheckoutAsked => (Checkouts, Both),
+        Point::Migrate | Point::Migrated => (Starts, Both),
+    }
+}
+
+/// One point as a test asks for it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Of a point outside of transactions its own name, or the function in which the transaction begins.
+    pub of: String,
+    /// The same, with the moment.
+    pub name: String,
+    /// What the process is told.
+    pub at: String,
+}
+
+/// The points of an area that are reached in this half, those of a transaction in their sequence.
+pub fn targets(area: Area) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (point, name, _) in POINTS {
+        let (of, on) = self::area(*point);
+        if of == area && on.is_here() {
+            targets.push(Target {
+                of: (*name).to_owned(),
+                name: (*name).to_owned(),
+                at: (*name).to_owned(),
+            });
+        }
+    }
+    let places = transactions();
+    let of_area = TRANSACTIONS
+        .iter()
+        .filter(|(_, of, on)| *of == area && on.is_here());
+    for (name, ..) in of_area {
+        let place = &places[*name];
+        for moment in moments(name) {
+            targets.push(Target {
+                of: (*name).to_owned(),
+                name: format!("{} of {name}", moment.name()),
+                at: format!("{}@{place}", moment.name()),
+            });
+        }
+    }
+    targets
+}
+
+fn moments(name: &str) -> impl Iterator<Item = Moment> {
+    let reads = READ_ONLY.contains(&name);
+    Moment::ALL
+        .into_iter()
+        .filter(move |moment| !reads || *moment != Moment::Write)
+}
+
+/// The file and line of each transaction of the sources, by the function in which it begins; further ones of
+/// the same function with a number.
+pub fn transactions() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let common = std::fs::read_dir(root().join("common")).unwrap();
+    let common = common.map(|crate_| format!("common/{}", crate_.unwrap().file_name().display()));
+    let crates = ["console", "ingress", "workers", "waybill"].map(ToOwned::to_owned);
+    for folder in common.chain(crates) {
+        find_in(&format!("{folder}/src"), &mut found);
+    }
+    found
+}
+
+fn find_in(folder: &str, found: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{folder}/{}", entry.file_name().display());
+        if entry.file_type().unwrap().is_dir() {
+            find_in(&path, found);
+        } else if Path::new(&path).extension().is_some_and(|it| it == "rs") {
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            find_in_text(&path, &text, found);
+        }
+    }
+}
+
+fn find_in_text(path: &str, text: &str, found: &mut BTreeMap<String, String>) {
+    let module = path.trim_start_matches("common/").trim_end_matches(".rs");
+    let module: Vec<&str> = module
+        .split('/')
+        .filter(|part| !["src", "lib", "mod", "main"].contains(part))
+        .collect();
+    let module = module.join("::");
+    let mut function = "";
+    for (nth, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line == "mod tests {" {
+            return;
+        }
+        if line.starts_with("//") {
+            continue;
+        }
+        if let Some((before, name)) = line.split_once("fn ")
+            && before
+                .split_whitespace()
+                .all(|word| ["async", "const"].contains(&word) || word.starts_with("pub"))
+        {
+            function = name.split(['(', '<']).next().unwrap_or_default();
+        }
+        if line.contains(".begin()") && !line.contains("device.begin()") {
+            let name = format!("{module}::{function}");
+            let further = (2..).map(|number| format!("{name} ({number})"));
+            let mut names = std::iter::once(name.clone()).chain(further);
+            let name = names.find(|name| !found.contains_key(name));
+            found.insert(name.unwrap_or_default(), format!("{path}:{}", nth + 1));
+        }
+    }
+}
+
+#[test]
+fn every_transaction_and_every_commit_has_crash_points_and_a_test_that_ends_a_process_there() {
+    let found: BTreeSet<String> = transactions().into_keys().collect();
+    let crashed = TRANSACTIONS.iter().map(|(name, ..)| *name);
+    let left_out = LEFT_OUT.iter().map(|(name, _)| *name);
+    let listed: Vec<&str> = crashed.chain(left_out).collect();
+    let known: BTreeSet<String> = listed.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(listed.len(), known.len(), "each is listed once");
+    let (new, gone) = (&found - &known, &known - &found);
+    assert!(
+        new.is_empty(),
+        "these begin transactions, and are not in the table: {new:#?}"
+    );
+    assert!(gone.is_empty(), "these begin none any more: {gone:#?}");
+    for name in READ_ONLY {
+        assert!(known.contains(*name), "{name}");
+    }
+    let names: BTreeSet<&str> = POINTS.iter().map(|(_, name, _)| *name).collect();
+    assert_eq!(
+        names.len(),
+        POINTS.len(),
+        "each point has a name of its own"
+    );
+}
