@@ -123,18 +123,14 @@ async fn a_login_whose_process_dies_goes_on_or_begins_anew() {
             (Some((device_code, _)), _) => Some(ends(&world, &device_code).await),
             (None, _) => None,
         };
-        match status {
-            Some(200) => kept += 1,
-            _ => {
-                lost += 1;
-                let (device_code, user_code) = begin(port).await;
-                world
-                    .sandbox
-                    .identity()
-                    .approve(&user_code, "octavia")
-                    .unwrap();
-                assert_eq!(poll(port, &device_code).await.0, 200, "{}", target.name);
-            }
+        if status == Some(200) {
+            kept += 1;
+        } else {
+            lost += 1;
+            let (device_code, user_code) = begin(port).await;
+            let approved = world.sandbox.identity().approve(&user_code, "octavia");
+            approved.unwrap();
+            assert_eq!(poll(port, &device_code).await.0, 200, "{}", target.name);
         }
         process.kill();
     }

@@ -13,14 +13,15 @@ use crate::documents::markdown::root;
 fn source() -> String {
     let module = root().join("common/platform/src/crash_point.rs");
     format!(
-        "#[path = {module:?}] #[allow(dead_code)] mod crash_point;
+        "#[path = \"{}\"] #[allow(dead_code)] mod crash_point;
          use crash_point::{{Moment, Point, Transaction}};
          fn main() {{
              let mut transaction = Transaction::begun_here();
              transaction.ran(\"insert\");
              transaction.reach(Moment::Commit);
              crash_point::reach(Point::SweepNotified);
-         }}"
+         }}",
+        module.display()
     )
 }
 
