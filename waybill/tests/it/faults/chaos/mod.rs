@@ -13,7 +13,7 @@ mod callers;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ const SECONDS: u64 = 40;
 /// From the last fault until nothing is left to do. A claim of a process that was killed runs out after
 /// 35 seconds, and a job that has failed several times waits for a minute.
 const REST: Duration = Duration::from_secs(150);
+/// While more jobs than this wait nothing more is posted: what is slow is not what is tried here, and what waits
+/// at the end is to be done within [`REST`].
+const MOST_WAITING: i64 = 4000;
 /// Orders, and people, of a wave of the load.
 const ORDERS: usize = 40;
 const PEOPLE: usize = 4;
@@ -455,6 +458,7 @@ struct Load {
     people: usize,
     waves: u64,
     requests: u64,
+    is_full: Arc<AtomicBool>,
 }
 
 impl Load {
@@ -463,8 +467,14 @@ impl Load {
         let posters = self.posters.clone();
         let at_once = usize::try_from(number("CHAOS_WAVES", WAVES)).unwrap();
         let waves = std::iter::from_fn(|| (Instant::now() < end).then(|| self.wave(&knows)));
+        let is_full = self.is_full.clone();
         let waves: Vec<(Vec<Delivery>, u64)> = stream::iter(waves)
-            .map(|wave| post(&posters, wave))
+            .map(async |wave| {
+                while is_full.load(Ordering::SeqCst) {
+                    pause(Duration::from_millis(100)).await;
+                }
+                post(&posters, wave).await
+            })
             .buffer_unordered(at_once)
             .collect()
             .await;
@@ -486,6 +496,26 @@ impl Load {
         self.people += PEOPLE;
         wave
     }
+}
+
+/// Sees until it is time whether more waits than should. A database that does not answer says nothing.
+async fn watch(url: &str, is_full: &AtomicBool, end: Instant) {
+    let waiting = "select count(*) as n from (
+        select 1 as one from jobs where state = 'ready' limit 5000
+    ) as waiting";
+    while Instant::now() < end {
+        let looked = tokio::time::timeout(Duration::from_secs(3), async {
+            let db = Db::open(url, 1).await?;
+            let row = db.query(waiting).fetch_one().await;
+            db.close().await;
+            row?.get::<i64>("n")
+        });
+        if let Ok(Ok(count)) = looked.await {
+            is_full.store(count > MOST_WAITING, Ordering::SeqCst);
+        }
+        pause(Duration::from_secs(1)).await;
+    }
+    is_full.store(false, Ordering::SeqCst);
 }
 
 /// Posts these deliveries, half of them to each ingress; how many answers there were.
@@ -637,6 +667,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         people: 0,
         waves: 0,
         requests: 0,
+        is_full: Arc::default(),
     };
     know_payments(&sandbox, &models);
     for delivery in load.posted.clone() {
@@ -666,8 +697,10 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         fail_brokers_until(&brokers, end, &mut of_brokers, &timeline),
         callers.operate_until(end, &mut of_operator, &timeline),
         async {
+            let is_full = load.is_full.clone();
             let load = load.until(end, |orders| know_payments(&sandbox, orders));
-            let ((), answered) = tokio::join!(load, callers.until(end));
+            let watch = watch(&address, &is_full, end);
+            let ((), answered, ()) = tokio::join!(load, callers.until(end), watch);
             is_posted.store(true, Ordering::SeqCst);
             answered
         }
