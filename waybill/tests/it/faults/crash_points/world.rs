@@ -15,6 +15,7 @@ use sandbox::{
     Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster,
     STOREFRONT_TOKEN, Sandbox, Webhooks,
 };
+use serde_json::Value;
 use store::sql::Db;
 use store::{audit, ledger, privacy_keys};
 use uuid::Uuid;
@@ -112,16 +113,18 @@ impl World {
         Process::start_logged("waybill", &["serve"], &settings, &self.log())
     }
 
-    /// Waits until the process serves.
+    /// Waits until the process serves, and its bus works: until then the sweep notifies in place of intake.
     pub async fn is_ready(&self) {
         let client = reqwest::Client::new();
         let url = format!("http://127.0.0.1:{}/readyz", self.port);
-        while !client
-            .get(&url)
-            .send()
-            .await
-            .is_ok_and(|it| it.status() == 200)
-        {
+        loop {
+            if let Ok(answer) = client.get(&url).send().await {
+                let text = answer.text().await.unwrap_or_default();
+                let found: Value = serde_json::from_str(&text).unwrap_or_default();
+                if found["status"] == "ready" {
+                    return;
+                }
+            }
             pause(Duration::from_millis(10)).await;
         }
     }
