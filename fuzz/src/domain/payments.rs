@@ -84,7 +84,7 @@ fn thin(body: &[u8]) {
     );
     match Event::read(&thin.with(object)) {
         Ok(event) => {
-            assert!((event.id, event.kind, event.created) == (thin.id, thin.kind, thin.created))
+            assert!((event.id, event.kind, event.created) == (thin.id, thin.kind, thin.created));
         }
         Err(error) => assert!(!is_intent, "{error}"),
     }

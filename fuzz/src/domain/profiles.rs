@@ -1,6 +1,8 @@
 //! Profiles: the settings that connect a provider. What is accepted can be written down and read again, and a secret
 //! that is accepted signs and verifies.
 
+use std::fmt::Write as _;
+
 use domain::endpoint::{Secret, signatures};
 use domain::job::Source;
 use domain::profile::{
@@ -46,7 +48,7 @@ fn headers(given: &str) {
     for (key, name) in optional {
         if let Some(name) = name {
             assert!(is_name(name));
-            written.push_str(&format!(", {key} = {name}"));
+            let _ = write!(written, ", {key} = {name}");
         }
     }
     assert_eq!(read_headers(&written), Ok(headers));

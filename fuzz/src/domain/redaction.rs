@@ -1,6 +1,8 @@
 //! Redaction of text for logs. No address, token, control character or value of a personal key stays, and JSON stays
 //! JSON.
 
+use std::fmt::Write as _;
+
 use domain::redact::{Hide, REDACTED, redact};
 use serde_json::Value;
 
@@ -123,10 +125,10 @@ fn json(mut input: Input) {
         }
         if input.byte().is_multiple_of(2) {
             let key = input.one_of(KEYS);
-            body.push_str(&format!("\"{key}\":"));
+            let _ = write!(body, "\"{key}\":");
             value(&mut input, &mut body);
         } else {
-            body.push_str(&format!("\"id{nth}\":{}", input.one_of(PLAIN)));
+            let _ = write!(body, "\"id{nth}\":{}", input.one_of(PLAIN));
         }
     }
     body.push('}');
@@ -156,9 +158,9 @@ fn json(mut input: Input) {
 fn value(input: &mut Input, body: &mut String) {
     let text = format!("{}{MARK}{}", input.text(12), input.text(12));
     let text = Value::from(text).to_string();
-    match input.byte() % 4 {
-        0 => body.push_str(&format!("[{text},1]")),
-        1 => body.push_str(&format!("{{\"x\":{text}}}")),
-        _ => body.push_str(&text),
-    }
+    let _ = match input.byte() % 4 {
+        0 => write!(body, "[{text},1]"),
+        1 => write!(body, "{{\"x\":{text}}}"),
+        _ => write!(body, "{text}"),
+    };
 }

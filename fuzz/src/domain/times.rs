@@ -26,7 +26,7 @@ fn read(given: &str) {
     assert_eq!(written.parse(), Ok(at), "{written}");
     match given.parse::<Written>() {
         Ok(Written::At(other) | Written::OnTheWall(other)) => assert_eq!(other, at),
-        Err(_) => panic!("it is a time for one reader alone"),
+        Err(error) => panic!("it is a time for one reader alone: {error:?}"),
     }
     let end = Timestamp::end_of(given).expect("a time").0 - at.0;
     // The last day that can be written ends with its last millisecond.

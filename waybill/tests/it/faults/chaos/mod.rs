@@ -13,8 +13,8 @@ mod callers;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -266,7 +266,7 @@ impl Brokers {
 
     async fn fail(&self, fault: &BrokerFault) {
         let ctl = match fault {
-            BrokerFault::Killed(servers) => vec![&["cluster-kill"], servers.as_slice()].concat(),
+            BrokerFault::Killed(servers) => [&["cluster-kill"], servers.as_slice()].concat(),
             BrokerFault::Alarm => vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0"],
         };
         self.say(&ctl).await;
@@ -274,7 +274,7 @@ impl Brokers {
 
     async fn mend(&self, fault: &BrokerFault) {
         let ctl = match fault {
-            BrokerFault::Killed(servers) => vec![&["cluster-start"], servers.as_slice()].concat(),
+            BrokerFault::Killed(servers) => [&["cluster-start"], servers.as_slice()].concat(),
             BrokerFault::Alarm => vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0.6"],
         };
         self.say(&ctl).await;
@@ -466,8 +466,8 @@ impl Load {
     async fn until(&mut self, end: Instant, knows: impl Fn(&[usize])) {
         let posters = self.posters.clone();
         let at_once = usize::try_from(number("CHAOS_WAVES", WAVES)).unwrap();
-        let waves = std::iter::from_fn(|| (Instant::now() < end).then(|| self.wave(&knows)));
         let is_full = self.is_full.clone();
+        let waves = std::iter::from_fn(|| (Instant::now() < end).then(|| self.wave(&knows)));
         let waves: Vec<(Vec<Delivery>, u64)> = stream::iter(waves)
             .map(async |wave| {
                 while is_full.load(Ordering::SeqCst) {
@@ -690,6 +690,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
     let (mut of_processes, mut of_servers) = (Chance::new(seed), Chance::new(!seed));
     let mut of_operator = Chance::new(seed.rotate_left(32) ^ 0x5DEE_CE66);
     let is_posted = AtomicBool::new(false);
+    let database = world.servers.address.url.clone();
     let mut of_brokers = Chance::new(seed.rotate_left(16) ^ 0x0B0E_C7A1);
     let ((), (), (), (), answered) = tokio::join!(
         processes.fail_until(end, &mut of_processes, &timeline, &is_posted),
@@ -699,7 +700,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         async {
             let is_full = load.is_full.clone();
             let load = load.until(end, |orders| know_payments(&sandbox, orders));
-            let watch = watch(&address, &is_full, end);
+            let watch = watch(&database, &is_full, end);
             let ((), answered, ()) = tokio::join!(load, callers.until(end), watch);
             is_posted.store(true, Ordering::SeqCst);
             answered
