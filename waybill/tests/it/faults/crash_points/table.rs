@@ -395,7 +395,10 @@ fn moments(name: &str) -> impl Iterator<Item = Moment> {
 pub fn transactions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let common = std::fs::read_dir(root().join("common")).unwrap();
-    let common = common.map(|crate_| format!("common/{}", crate_.unwrap().file_name().display()));
+    let names = common.map(|crate_| crate_.unwrap().file_name());
+    // The model's transactions are those of no process.
+    let names = names.filter(|name| name != "simulation");
+    let common = names.map(|name| format!("common/{}", name.display()));
     let crates = ["console", "ingress", "workers", "waybill"].map(ToOwned::to_owned);
     for folder in common.chain(crates) {
         find_in(&format!("{folder}/src"), &mut found);
