@@ -24,6 +24,7 @@ use crate::{
     Delivery, Generation, Identity, Payment, Storefront, Webhooks, control, identity, page,
     payment, sample, storefront, visitor,
 };
+use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, PAYMENT_KEY, STOREFRONT_TOKEN};
 
 pub struct Options {
     /// The address to listen on. It must be a loopback address, because the sandbox signs for
@@ -84,6 +85,21 @@ impl Sandbox {
     /// The page for people, `http://127.0.0.1:<port>`. It explains what one can see and set.
     pub fn url(&self) -> &str {
         &self.app.url
+    }
+
+    /// The settings of a Waybill whose providers are these, by name.
+    pub fn settings(&self) -> [(String, String); 8] {
+        [
+            ("STOREFRONT_API_URL", self.storefront_url()),
+            ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
+            ("PAYMENT_API_URL", self.payment_url()),
+            ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
+            ("GITHUB_URL", self.identity_url()),
+            ("GITHUB_API_URL", self.identity_api_url()),
+            ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID.to_owned()),
+            ("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET.to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
     }
 
     /// The base of the storefront's API.

@@ -276,7 +276,7 @@ impl World {
     }
 }
 
-/// How many faults a schedule has: often none or one, so that what they do can be told apart.
+/// How many faults a schedule has: often none or one, so that it is seen which of them did what.
 pub fn how_many(random: &mut Random) -> u32 {
     [0, 1, 1, 2, 3, 4][random.below(6)]
 }

@@ -38,14 +38,14 @@ impl Behaviour {
     }
 }
 
-/// What a provider tells.
+/// A delivery of a provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     pub order: usize,
     /// The order is cancelled, so its payment is to be refunded.
     pub cancels: bool,
     pub behaviour: Behaviour,
-    /// Somebody was told that it was accepted.
+    /// It was answered that it is accepted.
     pub is_answered: bool,
 }
 

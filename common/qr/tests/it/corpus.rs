@@ -1,21 +1,13 @@
 //! What must hold for every input holds for those that `scripts/fuzz` has kept.
 
-use std::fs;
-
 #[path = "../../../../fuzz/src/amounts.rs"]
 mod amounts;
+#[path = "../../../../fuzz/src/kept.rs"]
+mod kept;
 #[path = "../../../../fuzz/src/qr.rs"]
 mod links;
 
-fn check(target: &str, rule: fn(&[u8])) {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
-    let files = fs::read_dir(format!("{folder}/{target}")).expect("kept inputs");
-    let files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
-    assert!(files.len() > 5, "{target} has {} inputs", files.len());
-    for file in files {
-        rule(&fs::read(file).expect("an input"));
-    }
-}
+use kept::check;
 
 #[test]
 fn what_must_hold_holds_for_every_kept_input() {

@@ -225,7 +225,7 @@ impl Pair {
         tx.commit().await.unwrap();
     }
 
-    fn told(&mut self, what: String) {
+    fn note(&mut self, what: String) {
         self.history.push(what);
     }
 
@@ -274,7 +274,7 @@ impl Pair {
         self.now = self.later(4_000);
         let mut tx = self.db.begin().await.unwrap();
         let open = self.model.begin().unwrap();
-        self.told(format!("at {}: begin", self.now.0 - START));
+        self.note(format!("at {}: begin", self.now.0 - START));
         for _ in 0..=self.random.below(3) {
             let is_undone = self.random.once_in(4);
             let savepoint = self.model.savepoint(open).unwrap();
@@ -283,17 +283,17 @@ impl Pair {
             }
             self.statement(&mut tx, open).await;
             if is_undone {
-                self.told("undo to the savepoint".to_owned());
+                self.note("undo to the savepoint".to_owned());
                 tx.undo_to_savepoint().await.unwrap();
                 self.model.undo_to(open, &savepoint).unwrap();
             }
         }
         if self.random.once_in(5) {
-            self.told("rollback".to_owned());
+            self.note("rollback".to_owned());
             tx.rollback().await.unwrap();
             self.model.rollback(open);
         } else {
-            self.told("commit".to_owned());
+            self.note("commit".to_owned());
             tx.commit().await.unwrap();
             self.model.commit(open).unwrap();
         }
@@ -306,7 +306,7 @@ impl Pair {
             5 => self.claim(tx, open).await,
             6 | 7 => self.end_claimed(tx, open).await,
             8 => self.fail(tx, open).await,
-            9 => self.put_off(tx, open).await,
+            9 => self.defer(tx, open).await,
             10 => self.begin_again(tx, open).await,
             11 => self.count(tx, open).await,
             12 | 13 => self.sweep(tx, open).await,
@@ -332,7 +332,7 @@ impl Pair {
         let fresh =
             tables::webhook_ids::remember(&mut self.model, open, &claims, self.now, TTL, true);
         let fresh = fresh.unwrap();
-        self.told(format!("remember {claims:?}: {fresh:?}"));
+        self.note(format!("remember {claims:?}: {fresh:?}"));
         let names: Vec<String> = claims.iter().map(|it| delivery_id(it.delivery)).collect();
         let real: Vec<webhook_ids::Claim<'_>> = claims
             .iter()
@@ -375,7 +375,7 @@ impl Pair {
     async fn finish(&mut self, tx: &mut Tx, open: TxId) {
         let some = self.some_jobs();
         let finished = tables::jobs::finish(&mut self.model, open, &some, self.now, true).unwrap();
-        self.told(format!("finish {some:?}: {finished:?}"));
+        self.note(format!("finish {some:?}: {finished:?}"));
         let real = jobs::finish(tx, &ids(&some), self.now).await.unwrap();
         self.same(
             "finish",
@@ -389,7 +389,7 @@ impl Pair {
         self.until = self.now.plus(job::LEASE);
         let claimed =
             tables::jobs::claim(&mut self.model, open, &some, self.now, self.until).unwrap();
-        self.told(format!("claim {some:?}: {claimed:?}"));
+        self.note(format!("claim {some:?}: {claimed:?}"));
         let mut real = jobs::claim(tx, &ids(&some), self.now, self.until)
             .await
             .unwrap();
@@ -442,7 +442,7 @@ impl Pair {
                 ("defer_claimed", model, real)
             }
         };
-        self.told(format!("{what} {claim:?}: {model:?}"));
+        self.note(format!("{what} {claim:?}: {model:?}"));
         self.same(what, &real.unwrap(), &model.unwrap());
     }
 
@@ -463,22 +463,22 @@ impl Pair {
                 jobs::dead_letter(tx, job_id(key), attempts, now, "failed").await,
             ),
         };
-        self.told(format!("job {key} fails: {next:?}: {model:?}"));
+        self.note(format!("job {key} fails: {next:?}: {model:?}"));
         self.same("fail", &real.unwrap(), &model.unwrap());
     }
 
-    async fn put_off(&mut self, tx: &mut Tx, open: TxId) {
+    async fn defer(&mut self, tx: &mut Tx, open: TxId) {
         let run_at = self.later(20_000);
         if self.random.once_in(2) {
             let some = self.some_jobs();
-            self.told(format!("defer {some:?}"));
+            self.note(format!("defer {some:?}"));
             tables::jobs::defer(&mut self.model, open, &some, self.now, run_at).unwrap();
             jobs::defer(tx, &ids(&some), self.now, run_at, "later")
                 .await
                 .unwrap();
         } else {
             let key = self.a_job();
-            self.told(format!("release {key}"));
+            self.note(format!("release {key}"));
             tables::jobs::release(&mut self.model, open, key, run_at).unwrap();
             jobs::release(tx, job_id(key), run_at).await.unwrap();
         }
@@ -493,14 +493,14 @@ impl Pair {
             let model = tables::jobs::wake(&mut self.model, open, key, now);
             ("wake", model, jobs::wake(tx, job_id(key), now).await)
         };
-        self.told(format!("{what} {key}: {model:?}"));
+        self.note(format!("{what} {key}: {model:?}"));
         self.same(what, &real.unwrap(), &model.unwrap());
     }
 
     async fn count(&mut self, tx: &mut Tx, open: TxId) {
         let key = self.a_job();
         let model = tables::jobs::begin_attempt(&mut self.model, open, key).unwrap();
-        self.told(format!("begin_attempt {key}: {model:?}"));
+        self.note(format!("begin_attempt {key}: {model:?}"));
         let real = jobs::begin_attempt(tx, job_id(key)).await.unwrap();
         self.same("begin_attempt", &real, &model);
     }
@@ -510,7 +510,7 @@ impl Pair {
         if self.random.once_in(2) {
             let kind = Kind::ALL[self.random.below(3)];
             let model = tables::missed::take(&mut self.model, open, kind, now, ALL).unwrap();
-            self.told(format!("take {kind:?}: {model:?}"));
+            self.note(format!("take {kind:?}: {model:?}"));
             let mut turn = String::new();
             let taken = missed::take(tx, Queue::Orders, kind_name(kind), &mut turn, now, ALL);
             let real = taken
@@ -532,7 +532,7 @@ impl Pair {
                 .map(|it| (it.id, it.notified_at))
                 .collect(),
         );
-        self.told(format!("take_lost: {model:?}"));
+        self.note(format!("take_lost: {model:?}"));
         let limit = i64::try_from(ALL).unwrap();
         let lost = missed::take_lost(tx, Queue::Orders, before, future, now, limit);
         let real = lost.await.unwrap();
@@ -546,7 +546,7 @@ impl Pair {
         let order = self.random.below(ORDERS);
         let key = order_key(order);
         if self.random.once_in(3) {
-            self.told(format!("save a refund of order {order}"));
+            self.note(format!("save a refund of order {order}"));
             tables::refunds::save(&mut self.model, open, order).unwrap();
             let new = NewRefund {
                 payment_id: PAYMENT,
@@ -562,7 +562,7 @@ impl Pair {
             _ => RefundState::Failed,
         };
         let model = tables::refunds::answered(&mut self.model, open, order, state).unwrap();
-        self.told(format!("the refund of order {order} is {state:?}: {model}"));
+        self.note(format!("the refund of order {order} is {state:?}: {model}"));
         let answer = refunds::Answer {
             state: refund_state(state),
             amount_minor: None,
@@ -586,7 +586,7 @@ impl Pair {
             position: None,
         };
         let key = tables::events::insert(&mut self.model, open, event).unwrap();
-        self.told(format!("event {key} of order {order}"));
+        self.note(format!("event {key} of order {order}"));
         let order_id = i64::try_from(order).unwrap();
         let new = events::New {
             id: event_id((id_at, key)),
@@ -608,7 +608,7 @@ impl Pair {
         let key = self.random.below(12);
         if self.model.outgoing_webhooks.seen(open, key).is_some() || self.random.once_in(4) {
             let model = tables::endpoints::remove_waiting(&mut self.model, open, key).unwrap();
-            self.told(format!("remove_waiting {key}: {model:?}"));
+            self.note(format!("remove_waiting {key}: {model:?}"));
             let event = Uuid::from_u128(key as u128);
             let real = endpoints::remove_waiting(tx, ENDPOINT, event)
                 .await
@@ -617,7 +617,7 @@ impl Pair {
             return;
         }
         let position = endpoint.position + 1;
-        self.told(format!("event {key} waits at {position}"));
+        self.note(format!("event {key} waits at {position}"));
         tables::endpoints::move_cursor(&mut self.model, open, position).unwrap();
         endpoints::move_cursor(tx, ENDPOINT, position)
             .await
@@ -672,7 +672,7 @@ impl Pair {
                 )
             })
             .collect();
-        self.told(format!("ready {some:?}"));
+        self.note(format!("ready {some:?}"));
         let real = jobs::ready(&self.db, &ids(&some), now).await.unwrap();
         let real: Vec<_> = real
             .into_iter()
@@ -712,7 +712,7 @@ impl Pair {
 
     async fn clear(&mut self) {
         let some = self.some_jobs();
-        self.told(format!("clear_notified {some:?}"));
+        self.note(format!("clear_notified {some:?}"));
         self.single(|db, tx| tables::jobs::clear_notified(db, tx, &some));
         jobs::clear_notified(&self.db, &ids(&some)).await.unwrap();
     }
@@ -724,7 +724,7 @@ impl Pair {
         let ahead = if self.random.once_in(8) { 120_000 } else { 0 };
         let now = Timestamp(self.now.0 + ahead);
         let until = now.plus(Duration::from_secs(10));
-        self.told(format!("lease {name:?} of {holder}, {ahead} ms ahead"));
+        self.note(format!("lease {name:?} of {holder}, {ahead} ms ahead"));
         let model = tables::leases::is_held(&self.model, name, now).unwrap();
         let real = leases::is_held(&self.db, real_name, now).await.unwrap();
         self.same("is_held", &real, &model);
@@ -746,7 +746,7 @@ impl Pair {
         let (order, now) = (self.random.below(ORDERS), self.now);
         let key = order_key(order);
         let model = self.single(|db, tx| tables::refunds::begin_try(db, tx, order, now));
-        self.told(format!("begin_try of order {order}: {model:?}"));
+        self.note(format!("begin_try of order {order}: {model:?}"));
         let real = refunds::begin_try(&self.db, &key, PAYMENT, now)
             .await
             .unwrap();
@@ -760,7 +760,7 @@ impl Pair {
             && self.random.once_in(3)
         {
             let number = tried.key_number + 1;
-            self.told(format!("try_again under {number}"));
+            self.note(format!("try_again under {number}"));
             self.single(|db, tx| tables::refunds::try_again(db, tx, order, number, now));
             refunds::try_again(&self.db, &key, PAYMENT, number, now)
                 .await
@@ -778,7 +778,7 @@ impl Pair {
             } else {
                 0
             };
-            self.told(format!("place {limit}: {model}"));
+            self.note(format!("place {limit}: {model}"));
             let real = event_head::place(&self.db, most).await.unwrap().len();
             self.same("place", &real, &model);
         }
@@ -810,7 +810,7 @@ impl Pair {
         self.same("unpublished", &real, &model);
         if self.random.once_in(2) {
             let now = self.now;
-            self.told(format!("mark_published {model:?}"));
+            self.note(format!("mark_published {model:?}"));
             self.single(|db, tx| tables::events::mark_published(db, tx, &model, now));
             events::mark_published(&self.db, published, now)
                 .await

@@ -70,7 +70,7 @@ fn each_wrong_rule_is_noticed() {
     assert_eq!(missed, Vec::<&str>::new(), "no schedule notices these");
 }
 
-#[expect(clippy::disallowed_macros, reason = "a test tells what it has found")]
+#[expect(clippy::disallowed_macros, reason = "a test says what it has found")]
 fn tell(line: &str) {
     println!("{line}");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use config::protections::PROTECTIONS;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
-use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY};
+use sandbox::{IDENTITY_CLIENT_ID, Options, PAYMENT_KEY};
 use sandbox::{STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
 use store::sql::Db;
@@ -104,19 +104,10 @@ async fn where_all_is_well_nothing_fails() {
     platform::private_files::make_folder(&service.backend.folder().join("exports")).unwrap();
     let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(service.backend.folder(), own).unwrap();
-    let settings = [
-        ("STOREFRONT_API_URL", sandbox.storefront_url()),
-        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
-        ("PAYMENT_API_URL", sandbox.payment_url()),
-        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
-        ("GITHUB_URL", sandbox.identity_url()),
-        ("GITHUB_API_URL", sandbox.identity_api_url()),
-        ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID.to_owned()),
-        ("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET.to_owned()),
-    ];
+    let settings = sandbox.settings();
     let settings: Vec<_> = settings
         .iter()
-        .map(|(name, it)| (*name, it.as_str()))
+        .map(|(name, it)| (name.as_str(), it.as_str()))
         .collect();
     eventually("a worker is heard of", async || {
         let leases = "select count(*) as n from leases";

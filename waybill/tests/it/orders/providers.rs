@@ -700,22 +700,30 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
     service.stop().await;
 }
 
+/// A refund is asked for, which fails, and another process claims its job before the next try. The job, and until
+/// when the claim lasts.
+async fn claimed_by_another(service: &Service, sandbox: &Sandbox) -> (JobId, Timestamp) {
+    let fault_injector = &sandbox.payment().fault_injector;
+    fault_injector.fail(Fault::Status(500));
+    cancel_with_payment(service, sandbox, 7).await;
+    eventually("it is tried", async || fault_injector.requests() == 1).await;
+    // As a process that finds that the claim has ended.
+    let (ended, until) = (now(service).plus(LEASE), now(service).plus(2 * LEASE));
+    let mut tx = service.db().begin().await.unwrap();
+    let row = tx.query("select id from jobs where kind = $1").bind(REFUND);
+    let ids: [JobId; 1] = [row.fetch_one().await.unwrap().get("id").unwrap()];
+    let claimed = jobs::claim(&mut tx, &ids, ended, until).await.unwrap();
+    assert_eq!(claimed[0].token, 2);
+    tx.commit().await.unwrap();
+    (ids[0], until)
+}
+
 #[tokio::test]
 async fn a_call_whose_job_was_claimed_by_another_process_meanwhile_changes_nothing() {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).manual_clock().start().await;
+    let (id, until) = claimed_by_another(&service, &sandbox).await;
     let fault_injector = &sandbox.payment().fault_injector;
-    fault_injector.fail(Fault::Status(500));
-    cancel_with_payment(&service, &sandbox, 7).await;
-    eventually("it is tried", async || fault_injector.requests() == 1).await;
-    // As a process that finds that the claim has ended.
-    let (ended, other) = (now(&service).plus(LEASE), now(&service).plus(2 * LEASE));
-    let mut tx = service.db().begin().await.unwrap();
-    let row = tx.query("select id from jobs where kind = $1").bind(REFUND);
-    let ids: [JobId; 1] = [row.fetch_one().await.unwrap().get("id").unwrap()];
-    let claimed = jobs::claim(&mut tx, &ids, ended, other).await.unwrap();
-    assert_eq!(claimed[0].token, 2);
-    tx.commit().await.unwrap();
     for (tries, seconds) in (2..).zip([1, 2, 4]) {
         eventually("it waits", async || {
             service.clock().until_next_wake() == Some(Duration::from_secs(seconds))
@@ -730,8 +738,8 @@ async fn a_call_whose_job_was_claimed_by_another_process_meanwhile_changes_nothi
         ("ready".to_owned(), 0, String::new())
     );
     let row = service.db().query("select run_at from jobs where id = $1");
-    let row = row.bind(ids[0]).fetch_one().await.unwrap();
-    assert_eq!(row.get::<i64>("run_at").unwrap(), other.0);
+    let row = row.bind(id).fetch_one().await.unwrap();
+    assert_eq!(row.get::<i64>("run_at").unwrap(), until.0);
     service.stop().await;
 }
 
@@ -739,17 +747,8 @@ async fn a_call_whose_job_was_claimed_by_another_process_meanwhile_changes_nothi
 async fn the_answer_to_a_call_whose_job_was_claimed_by_another_process_is_not_written() {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).manual_clock().start().await;
+    let _ = claimed_by_another(&service, &sandbox).await;
     let fault_injector = &sandbox.payment().fault_injector;
-    fault_injector.fail(Fault::Status(500));
-    cancel_with_payment(&service, &sandbox, 7).await;
-    eventually("it is tried", async || fault_injector.requests() == 1).await;
-    let (ended, other) = (now(&service).plus(LEASE), now(&service).plus(2 * LEASE));
-    let mut tx = service.db().begin().await.unwrap();
-    let row = tx.query("select id from jobs where kind = $1").bind(REFUND);
-    let ids: [JobId; 1] = [row.fetch_one().await.unwrap().get("id").unwrap()];
-    let claimed = jobs::claim(&mut tx, &ids, ended, other).await.unwrap();
-    assert_eq!(claimed[0].token, 2);
-    tx.commit().await.unwrap();
     fault_injector.clear_faults();
     eventually("it waits", async || {
         service.clock().until_next_wake() == Some(Duration::from_secs(1))
@@ -1098,14 +1097,7 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).without_workers().start().await;
     let mut settings = settings(&service.backend, free_port());
-    for (name, value) in [
-        ("STOREFRONT_API_URL", sandbox.storefront_url()),
-        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
-        ("PAYMENT_API_URL", sandbox.payment_url()),
-        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
-    ] {
-        settings.push((name.to_owned(), value));
-    }
+    settings.extend(sandbox.settings());
     let start =
         || ["waybill-orders", "waybill-payments"].map(|it| Process::start(it, &[], &settings));
     let [mut orders, mut payments] = start();

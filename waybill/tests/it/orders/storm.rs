@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::money::Currency;
 use platform::clock::Clock;
-use sandbox::{Delivery, Fault, Intent, Options, PAYMENT_KEY, Poster, STOREFRONT_TOKEN};
+use sandbox::{Delivery, Fault, Intent, Options, Poster};
 use sandbox::{Sandbox, Webhooks, storm};
 use serde_json::{Value, json};
 use store::sql::Db;
@@ -304,14 +304,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     let clock = Clock::system();
     let port = free_port();
     let mut settings = settings(&backend, port);
-    for (name, value) in [
-        ("STOREFRONT_API_URL", sandbox.storefront_url()),
-        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
-        ("PAYMENT_API_URL", sandbox.payment_url()),
-        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
-    ] {
-        settings.push((name.to_owned(), value));
-    }
+    settings.extend(sandbox.settings());
     let _ingress = Process::start("waybill-ingress", &[], &settings);
     is_ready(port).await;
     let mut workers = Workers::start(

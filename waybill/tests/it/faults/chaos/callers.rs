@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use reqwest::{Client, Method, RequestBuilder};
-use sandbox::{Email, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Sandbox, User};
+use sandbox::{Email, Sandbox, User};
 use serde_json::{Value, json};
 use store::sql::Db;
 use tokio::time::Instant;
@@ -26,19 +26,6 @@ const BETWEEN_POLLS: Duration = Duration::from_millis(5200);
 const LOGINS_AT_ONCE: usize = 3;
 const CHECKOUTS_AT_ONCE: usize = 2;
 const BETWEEN_CHECKOUTS: Duration = Duration::from_millis(150);
-
-/// The settings that the callers need.
-pub fn settings(sandbox: &Sandbox) -> [(&'static str, String); 6] {
-    [
-        ("GITHUB_URL", sandbox.identity_url()),
-        ("GITHUB_API_URL", sandbox.identity_api_url()),
-        ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID.to_owned()),
-        ("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET.to_owned()),
-        ("CHECKOUT_RETURN_ORIGINS", "https://shop.example".to_owned()),
-        // Each caller comes from an address of their own, as a proxy says.
-        ("TRUSTED_PROXIES", "127.0.0.1/32".to_owned()),
-    ]
-}
 
 pub struct Callers<'a> {
     sandbox: &'a Sandbox,

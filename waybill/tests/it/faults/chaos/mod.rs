@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use platform::clock::Clock;
 use platform::token::Token;
-use sandbox::{Delivery, Fault, Options, PAYMENT_KEY, Poster, STOREFRONT_TOKEN};
+use sandbox::{Delivery, Fault, Options, Poster};
 use sandbox::{Sandbox, Webhooks, storm};
 use serde_json::json;
 use store::sql::Db;
@@ -625,17 +625,14 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
     for (name, value) in [
         ("DATABASE_URL", world.servers.address.url.clone()),
         ("AMQP_URL", world.brokers.url()),
-        ("STOREFRONT_API_URL", world.sandbox.storefront_url()),
-        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
-        ("PAYMENT_API_URL", world.sandbox.payment_url()),
-        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
         ("ENDPOINT_NETWORKS", "127.0.0.0/8".to_owned()),
+        ("CHECKOUT_RETURN_ORIGINS", "https://shop.example".to_owned()),
+        // Each caller comes from an address of their own, as a proxy says.
+        ("TRUSTED_PROXIES", "127.0.0.1/32".to_owned()),
     ] {
         settings.push((name.to_owned(), value));
     }
-    for (name, value) in callers::settings(&sandbox) {
-        settings.push((name.to_owned(), value));
-    }
+    settings.extend(sandbox.settings());
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("processes.log");
     let mut processes = Processes::start(settings.clone(), ports, &log).await;

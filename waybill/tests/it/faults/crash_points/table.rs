@@ -349,7 +349,7 @@ pub struct Target {
     pub of: String,
     /// The same, with the moment.
     pub name: String,
-    /// What the process is told.
+    /// The value of `WAYBILL_CRASH_AT`.
     pub at: String,
 }
 

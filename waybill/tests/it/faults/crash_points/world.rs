@@ -11,10 +11,7 @@ use std::time::Duration;
 use ::process::open_database;
 use platform::clock::Clock;
 use platform::token::Token;
-use sandbox::{
-    Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster,
-    STOREFRONT_TOKEN, Sandbox, Webhooks,
-};
+use sandbox::{Delivery, Options, Poster, Sandbox, Webhooks};
 use serde_json::Value;
 use store::sql::Db;
 use store::{audit, ledger, privacy_keys};
@@ -63,19 +60,12 @@ impl World {
         let sandbox = Sandbox::start(Options::default()).await.unwrap();
         let mut settings = settings(&backend, port);
         for (name, value) in [
-            ("STOREFRONT_API_URL", sandbox.storefront_url()),
-            ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
-            ("PAYMENT_API_URL", sandbox.payment_url()),
-            ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
-            ("GITHUB_URL", sandbox.identity_url()),
-            ("GITHUB_API_URL", sandbox.identity_api_url()),
-            ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID.to_owned()),
-            ("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET.to_owned()),
             ("ENDPOINT_NETWORKS", "127.0.0.0/8".to_owned()),
             ("PRIVACY_SHOP_REDACT_HOLD_SECONDS", "0".to_owned()),
         ] {
             settings.push((name.to_owned(), value));
         }
+        settings.extend(sandbox.settings());
         let more = more
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
