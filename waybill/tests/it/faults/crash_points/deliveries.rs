@@ -20,7 +20,7 @@ async fn heavy_each_delivery_has_its_effect_once_wherever_its_process_dies() {
     world.command(&["endpoints", "add", &url]).await;
     world.posted = lives(&models, &world.clock);
     for delivery in world.posted.clone() {
-        world.post(slice::from_ref(&delivery)).await;
+        world.providers.post(slice::from_ref(&delivery)).await;
         world.rests().await;
     }
     process.kill();
@@ -34,10 +34,10 @@ async fn heavy_each_delivery_has_its_effect_once_wherever_its_process_dies() {
         let wave = deliveries(of_wave.iter().copied(), first as u64, &world.clock);
         orders.extend(of_wave);
         world.posted.extend(wave.clone());
-        let poster = world.poster.clone();
+        let providers = world.providers.clone();
         world
             .crash(target, async {
-                poster.post_all(&wave, 12, |_| {}).await;
+                providers.post(&wave).await;
             })
             .await;
         world.recover_sometimes().await;

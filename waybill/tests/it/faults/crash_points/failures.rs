@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sandbox::{Delivery, Fault, Poster};
+use sandbox::{Delivery, Fault};
 use serde_json::json;
 
 use super::table::{Area, Target, targets};
-use super::world::World;
+use super::world::{Providers, World};
 use crate::support::order::{body, with};
 use crate::support::pause;
 use crate::support::storm::count;
@@ -35,20 +35,17 @@ async fn leave(world: &mut World, name: &str, delivery: &Delivery) {
     let target = targets(Area::Deliveries)
         .into_iter()
         .find(|target| target.name == name);
-    let poster = world.poster.clone();
+    let providers = world.providers.clone();
     let delivery = delivery.clone();
     world
-        .crash(
-            &target.unwrap(),
-            async move { post(&poster, &delivery).await },
-        )
+        .crash(&target.unwrap(), async move {
+            post(&providers, &delivery).await;
+        })
         .await;
 }
 
-async fn post(poster: &Poster, delivery: &Delivery) {
-    poster
-        .post_all(std::slice::from_ref(delivery), 1, |_| {})
-        .await;
+async fn post(providers: &Providers, delivery: &Delivery) {
+    providers.post(std::slice::from_ref(delivery)).await;
 }
 
 /// What fails, until [`mend`].
@@ -91,7 +88,7 @@ async fn prepare(world: &mut World, target: &Target, delivery: &Delivery) {
             world.endpoint.is(500);
             let mut process = world.start("");
             world.is_ready().await;
-            post(&world.poster, delivery).await;
+            post(&world.providers, delivery).await;
             let refused =
                 "select count(*) as n from jobs where queue = 'endpoints' and state = 'ready'";
             crate::support::eventually("the endpoint has refused", async || {
@@ -119,7 +116,7 @@ async fn prepare(world: &mut World, target: &Target, delivery: &Delivery) {
                 .await;
             let mut process = world.start("");
             world.is_ready().await;
-            post(&world.poster, delivery).await;
+            post(&world.providers, delivery).await;
             let put_down = "select count(*) as n from jobs where state = 'ready' and last_error like '%is paused until%'";
             crate::support::eventually("the order is put down", async || {
                 count(&world.db, put_down).await > 0
@@ -178,10 +175,10 @@ async fn heavy_what_failed_or_was_lost_is_done_once_wherever_its_process_dies() 
         }
         prepare(&mut world, target, &wave[0]).await;
         world.posted.extend(wave.clone());
-        let poster = world.poster.clone();
+        let providers = world.providers.clone();
         world
             .crash(target, async {
-                poster.post_all(&wave, 12, |_| {}).await;
+                providers.post(&wave).await;
             })
             .await;
         mend(&world, target).await;
@@ -231,16 +228,16 @@ async fn heavy_a_call_to_a_silent_provider_waits_wherever_its_process_dies() {
             .fault_injector
             .fail(Fault::Status(500));
         world.posted.extend(wave.clone());
-        let (poster, sandbox) = (world.poster.clone(), world.sandbox.storefront().clone());
+        let (providers, sandbox) = (world.providers.clone(), world.sandbox.storefront().clone());
         let before = sandbox.fault_injector.requests();
         world
             .crash(target, async {
-                post(&poster, &wave[0]).await;
+                post(&providers, &wave[0]).await;
                 // A call is given up after four tries.
                 while sandbox.fault_injector.requests() < before + 4 {
                     pause(Duration::from_millis(50)).await;
                 }
-                post(&poster, &wave[1]).await;
+                post(&providers, &wave[1]).await;
             })
             .await;
         mend(&world, target).await;

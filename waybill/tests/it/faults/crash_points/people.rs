@@ -71,7 +71,7 @@ async fn heavy_each_request_of_a_person_ends_once_wherever_its_process_dies() {
     let mut prepared: Vec<Delivery> = (0..all.len()).map(|person| order(person, SHOP)).collect();
     let mut process = world.start("");
     world.is_ready().await;
-    world.post(&prepared).await;
+    world.providers.post(&prepared).await;
     world.rests().await;
     process.kill();
     let is_of_new_store = |target: &&Target| target.of == "store::export_stores::note";
@@ -82,7 +82,7 @@ async fn heavy_each_request_of_a_person_ends_once_wherever_its_process_dies() {
             let exports: Vec<Delivery> = erased.map(data_request).collect();
             let mut process = world.start("");
             world.is_ready().await;
-            world.post(&exports).await;
+            world.providers.post(&exports).await;
             world.rests().await;
             process.kill();
             world.let_time_pass().await;
@@ -94,10 +94,10 @@ async fn heavy_each_request_of_a_person_ends_once_wherever_its_process_dies() {
             redact(person)
         };
         world.posted.push(delivery.clone());
-        let poster = world.poster.clone();
+        let providers = world.providers.clone();
         world
             .crash(target, async move {
-                poster.post_all(&[delivery], 1, |_| {}).await;
+                providers.post(&[delivery]).await;
             })
             .await;
         world.recover_sometimes().await;
@@ -145,7 +145,7 @@ async fn heavy_each_shop_is_erased_wherever_its_process_dies() {
     orders.push(order(all.len(), &shop(all.len())));
     let mut process = world.start("");
     world.is_ready().await;
-    world.post(&orders).await;
+    world.providers.post(&orders).await;
     world.rests().await;
     process.kill();
     let mut requests = Vec::new();
@@ -154,10 +154,10 @@ async fn heavy_each_shop_is_erased_wherever_its_process_dies() {
         let body = json!({"shop_id": 1, "shop_domain": shop}).to_string();
         let delivery = Delivery::storefront("shop/redact", &format!("w-{nth}-shop"), &shop, body);
         requests.push(delivery.clone());
-        let poster = world.poster.clone();
+        let providers = world.providers.clone();
         world
             .crash(target, async move {
-                poster.post_all(&[delivery], 1, |_| {}).await;
+                providers.post(&[delivery]).await;
             })
             .await;
         world.recover_sometimes().await;

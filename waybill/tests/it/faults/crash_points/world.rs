@@ -1,14 +1,17 @@
 //! One process that is everything, and ends at one crash point after the other; what it talks to; and what
 //! must be right when it has come to rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::slice;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::process::open_database;
+use futures_util::{StreamExt as _, stream};
 use platform::clock::Clock;
 use platform::token::Token;
 use sandbox::{Delivery, Options, Poster, Sandbox, Webhooks};
@@ -28,6 +31,8 @@ use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
 const LONGEST: Duration = Duration::from_mins(1);
 /// `SIGABRT`: nothing else in Waybill ends a process with it.
 const ABORTED: i32 = 6;
+/// Deliveries that the providers post at a time.
+const AT_ONCE: usize = 12;
 /// Crashes between two processes that end well.
 const IN_A_ROW: usize = 3;
 
@@ -38,7 +43,7 @@ pub struct World {
     pub settings: Vec<(String, String)>,
     pub sandbox: Sandbox,
     pub endpoint: StandIn,
-    pub poster: Poster,
+    pub providers: Providers,
     pub clock: Clock,
     /// What was posted, answered or not.
     pub posted: Vec<Delivery>,
@@ -79,7 +84,10 @@ impl World {
         };
         World {
             db: Db::open(&backend.database_url, 2).await.unwrap(),
-            poster: Poster::new(webhooks, clock.clone()).unwrap(),
+            providers: Providers {
+                poster: Poster::new(webhooks, clock.clone()).unwrap(),
+                answered: Arc::default(),
+            },
             endpoint: StandIn::start(200).await,
             left: targets(area).into_iter().map(|target| target.at).collect(),
             posted: Vec::new(),
@@ -230,20 +238,15 @@ impl World {
         text
     }
 
-    /// Posts deliveries as their providers do: again until each is answered. Those that a crash leaves
-    /// unanswered are posted again by [`World::finish`].
-    pub async fn post(&self, deliveries: &[Delivery]) {
-        let report = self.poster.post_all(deliveries, 12, |_| {}).await;
-        assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
-    }
-
-    /// A process without crashes gets everything again that was posted. What must hold of every world is
-    /// checked when it rests. Returns what it runs in.
+    /// A process without crashes gets everything again that was not answered, and nothing that was: that must be
+    /// there. What must hold of every world is checked when it rests. Returns what it runs in.
     pub async fn finish(&mut self) -> Process {
         assert!(self.left.is_empty(), "no process ended at {:?}", self.left);
         let process = self.start("");
         self.is_ready().await;
-        self.post(&self.posted).await;
+        self.providers
+            .post(&self.providers.unanswered(&self.posted))
+            .await;
         self.rests().await;
         within(LONGEST, "the endpoint has all events", async || {
             let events = self.db.query("select id from events").fetch_all().await;
@@ -274,6 +277,33 @@ impl World {
 
     async fn has_no_endpoint(&self) -> bool {
         count(&self.db, "select count(*) as n from endpoints").await == 0
+    }
+}
+
+/// The providers: they post a delivery again until it is answered, and not once more after that.
+#[derive(Clone)]
+pub struct Providers {
+    poster: Poster,
+    /// Ids of the deliveries that were accepted or known.
+    answered: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Providers {
+    pub async fn post(&self, deliveries: &[Delivery]) {
+        stream::iter(deliveries)
+            .for_each_concurrent(AT_ONCE, async |delivery| {
+                let one = slice::from_ref(delivery);
+                let report = self.poster.post_all(one, 1, |_| {}).await;
+                assert_eq!(report.accepted + report.duplicates, 1, "{report:?}");
+                self.answered.lock().unwrap().insert(delivery.id.clone());
+            })
+            .await;
+    }
+
+    fn unanswered(&self, deliveries: &[Delivery]) -> Vec<Delivery> {
+        let answered = self.answered.lock().unwrap();
+        let deliveries = deliveries.iter().cloned();
+        deliveries.filter(|it| !answered.contains(&it.id)).collect()
     }
 }
 
