@@ -348,10 +348,33 @@ impl Service {
 
     /// Waits until no job of any queue is ready, but for those that were put down for later.
     pub async fn settled(&self) {
-        eventually("no job is ready", async || {
-            self.jobs(State::Ready).await == self.scheduled().await
-        })
-        .await;
+        let rests = async || self.jobs(State::Ready).await == self.scheduled().await;
+        let left = if looked(LONGEST, rests).await {
+            Vec::new()
+        } else {
+            self.ready().await
+        };
+        assert!(left.is_empty(), "jobs are still ready: {left:#?}");
+    }
+
+    /// The jobs that are ready: kind, when each is due by the service's clock, and why it is not done.
+    async fn ready(&self) -> Vec<(String, String, Option<String>)> {
+        let ready = "select kind, run_at, notified_at, attempts, last_error from jobs
+                     where state = 'ready' order by id limit 20";
+        let rows = self.db().query(ready).fetch_all().await.unwrap();
+        let now = self.clock().now().0;
+        let read = |row: &store::sql::Row| {
+            let due = row.get::<i64>("run_at").unwrap() - now;
+            let attempts: i64 = row.get("attempts").unwrap();
+            let notified: Option<i64> = row.get("notified_at").unwrap();
+            let notified = notified.map(|at| now - at);
+            (
+                row.get("kind").unwrap(),
+                format!("due in {due} ms, tried {attempts} times, notified {notified:?} ms ago"),
+                row.get("last_error").unwrap(),
+            )
+        };
+        rows.iter().map(read).collect()
     }
 
     /// Jobs that were put down for later and have not been touched, and requests that wait for
@@ -424,13 +447,21 @@ impl Service {
     }
 }
 
+/// How long something may take that takes a moment.
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// Looks until `condition` holds; fails with its name after half a minute.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    within(Duration::from_secs(30), what, condition).await;
+    within(LONGEST, what, condition).await;
 }
 
 /// As [`eventually`], for what takes its time.
 pub async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bool) {
+    assert!(looked(limit, condition).await, "within {limit:?}: {what}");
+}
+
+/// Whether `condition` holds within this time.
+async fn looked(limit: Duration, condition: impl AsyncFn() -> bool) -> bool {
     let began = Instant::now();
     let looked = tokio::time::timeout(limit, async {
         while !condition().await {
@@ -439,7 +470,7 @@ pub async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bo
             pause(tenth.clamp(Duration::from_millis(5), Duration::from_millis(100))).await;
         }
     });
-    assert!(looked.await.is_ok(), "within {limit:?}: {what}");
+    looked.await.is_ok()
 }
 
 /// Lets real time pass: for looking again, and where real time is what is tested.

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use domain::job::Queue;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use uuid::Uuid;
 
 use super::backend::{Backend, PRIVACY_KEY, is_distributed};
 use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, serves_here};
@@ -88,10 +91,23 @@ pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
     settings
 }
 
-/// A port that was free a moment ago.
+/// A port that nobody listens on and that no other test has chosen.
+///
+/// It is below those from which the system takes ports for outgoing connections (32768 on Linux), so no connection of
+/// another test has it by the time that it is listened on. Tests are processes: a lock on a file keeps it for this one.
 pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    static CHOSEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("waybill-test-ports");
+    std::fs::create_dir_all(&folder).unwrap();
+    loop {
+        let [.., high, low] = *Uuid::now_v7().as_bytes();
+        let port = 10_000 + u16::from_be_bytes([high, low]) % 22_000;
+        let file = File::create(folder.join(port.to_string())).unwrap();
+        if file.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            CHOSEN.lock().unwrap().push(file);
+            return port;
+        }
+    }
 }
 
 /// A process of ours; killed when dropped.
