@@ -199,7 +199,8 @@ async fn are_right(world: &World, spoilt: i64) {
     let done = "select count(*) as n from jobs where state = 'done' and source <> 'internal'";
     assert_eq!(count(&world.db, done).await, posted - spoilt);
     let dead = "select count(*) as n from jobs where state = 'dead'";
-    assert_eq!(count(&world.db, dead).await, spoilt);
+    let found = world.jobs("dead").await;
+    assert_eq!(count(&world.db, dead).await, spoilt, "dead:\n{found}");
     let orders = posted - spoilt;
     for counted in [
         "select count(*) as n from orders",
