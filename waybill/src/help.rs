@@ -39,12 +39,13 @@ const GROUPS: &[(&str, &[&str])] = &[
             "migrate",
             "backup",
             "restore",
+            "copy",
         ],
     ),
     ("Personal data", &["privacy", "audit"]),
     ("Your own systems", &["endpoints"]),
     ("Who may use it", &["keys", "licenses", "orgs", "identity"]),
-    ("This command", &["completions", "man", "help"]),
+    ("This command", &["completions", "man", "version", "help"]),
 ];
 
 /// Gives the command its first page of help.

@@ -16,10 +16,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use platform::zone;
 
 use crate::commands::{
-    audit, backup, completions, config, conformance, connect, dead, doctor, endpoints, events,
-    health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
+    audit, backup, completions, config, conformance, connect, copy, dead, doctor, endpoints,
+    events, health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
     notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets,
-    start, trigger, worker,
+    start, trigger, version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -166,7 +166,13 @@ enum Command {
     /// The services must be stopped, and `DATABASE_URL` must name a database that is not there yet, or
     /// on PostgreSQL an empty one. It is restored as a whole or not at all.
     Restore(backup::Restore),
-    /// Apply the migrations that the database lacks, or copy another database to it
+    /// Move a shop from SQLite to PostgreSQL while its service goes on
+    ///
+    /// `DATABASE_URL` names the SQLite file. All rows are copied and compared while services use it. Then
+    /// nothing is written for a moment, which it says beforehand, and after that the file takes no writes
+    /// any more: restart the services with the new database. An interrupted copy goes on when it is run again.
+    Copy(copy::Arguments),
+    /// Apply the migrations that the database lacks
     Migrate(migrate::Arguments),
     /// Ask a running service whether it is ready; exit code 1 if it is not
     Health {
@@ -187,6 +193,8 @@ enum Command {
     ///
     /// waybill man --output ~/.local/share/man/man1, and then man waybill-dead-replay
     Man(man::Arguments),
+    /// Show which version this is, and what it is made of
+    Version(version::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -235,6 +243,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Orgs(command)) => orgs::run(settings, command).await,
         Some(Command::Identity(command)) => identity::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
+        Some(Command::Copy(arguments)) => copy::run(settings, &arguments).await,
         Some(Command::Migrate(arguments)) => migrate::run(settings, &arguments).await,
         Some(Command::Backup(arguments)) => backup::backup(settings, &arguments).await,
         Some(Command::Restore(arguments)) => backup::restore(settings, &arguments).await,
@@ -242,5 +251,6 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Doctor(arguments)) => Box::pin(doctor::run(settings, &arguments)).await,
         Some(Command::Completions(shell)) => completions::run(Arguments::command(), &shell),
         Some(Command::Man(pages)) => man::run(Arguments::command(), &pages),
+        Some(Command::Version(arguments)) => version::run(&arguments),
     }
 }

@@ -17,8 +17,9 @@ use config::{Config, Mistakes, Mode, Settings};
 use domain::privacy::Keys;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use store::migrations::{self, copy};
 use store::sql::{self, Db};
-use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
+use store::{api_keys, audit, identity_provider, privacy_keys};
 
 use config::{private_files, protections};
 use journal::Journal;
@@ -173,24 +174,38 @@ const DATABASE_URL: &str = "DATABASE_URL";
 
 /// Opens the database and applies missing migrations.
 pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
+    let db = migrate_any(DATABASE_URL, url, connections).await?;
+    refuse_of_copy(db, DATABASE_URL, url).await
+}
+
+/// The same for a database that this setting or argument names, also one into which something is still
+/// copied.
+pub async fn migrate_any(name: &str, url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
-    let db = db.map_err(|error| unusable(DATABASE_URL, url, error, "cannot be opened"))?;
+    let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
     // Of a server that does not answer, the next step says more.
     if let Err(error) = db.check_settings().await
         && !sql::is_connection_error(&error)
     {
-        return Err(unusable(DATABASE_URL, url, error, "cannot be used"));
+        return Err(unusable(name, url, error, "cannot be used"));
     }
     let applied = migrations::apply(&db).await;
-    applied.map_err(|error| {
-        unusable(
-            DATABASE_URL,
-            url,
-            error,
-            "cannot be brought to this version's schema",
-        )
-    })?;
+    let what = "cannot be brought to this version's schema";
+    applied.map_err(|error| unusable(name, url, error, what))?;
     Ok(db)
+}
+
+/// Refuses a database that is only a part of a copy, and one whose place another database has taken.
+async fn refuse_of_copy(db: Db, name: &str, url: &str) -> Result<Db> {
+    let standing = copy::standing(&db).await;
+    let standing = standing.map_err(|error| unusable(name, url, error, "cannot be read"))?;
+    match standing.prevents() {
+        None => Ok(db),
+        Some(prevents) => {
+            db.close().await;
+            bail!("{name}: {}: {prevents}", sql::place(url));
+        }
+    }
 }
 
 /// Says which database cannot be used, and which setting or argument names it. Of one that does not
@@ -220,6 +235,12 @@ pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
 
 /// The same for a database that this setting or argument names.
 pub async fn open_named(name: &str, url: &str, connections: u32) -> Result<Db> {
+    let db = open_any(name, url, connections).await?;
+    refuse_of_copy(db, name, url).await
+}
+
+/// The same, also for one that is copied.
+pub async fn open_any(name: &str, url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
     let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
     let compared = migrations::compare(&db).await;

@@ -34,6 +34,11 @@ const ALL: &[Source] = &[(
     include_str!("../../../migrations/0001_initial.sql"),
 )];
 
+/// The newest migration: a database that has it can be served.
+pub fn newest() -> i64 {
+    ALL.iter().map(|source| source.0).max().unwrap_or(FIRST)
+}
+
 /// The message for a database that was made before the first release. Its migrations were other
 /// files than those of `ALL`, so it cannot be brought up to date.
 const UNRELEASED: &str = "the database was made by a version of Waybill from before its first \
@@ -305,23 +310,44 @@ async fn apply_sqlite(
 }
 
 /// A migration of this binary, and whether the database has it.
+#[derive(Clone, Debug)]
 pub struct Applied {
     pub version: i64,
     pub name: &'static str,
     pub applied: bool,
+    pub how: How,
+}
+
+/// How a migration is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Transaction,
+    /// On PostgreSQL an index that is made concurrently; on SQLite as any other.
+    BesideWriters,
 }
 
 /// Every migration that this binary knows, in sequence.
 pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
-    let applied = applied(db).await?;
-    Ok(ALL
-        .iter()
-        .map(|&(version, name, _)| Applied {
-            version,
-            name,
-            applied: applied.iter().any(|done| done.version == version),
-        })
-        .collect())
+    let there = applied(db).await?;
+    let mut all = all_missing();
+    for it in &mut all {
+        it.applied = there.iter().any(|done| done.version == it.version);
+    }
+    Ok(all)
+}
+
+/// Every migration that this binary knows, as for a database that has none.
+pub fn all_missing() -> Vec<Applied> {
+    let missing = |&(version, name, sql): &Source| Applied {
+        version,
+        name,
+        applied: false,
+        how: match concurrent_index(sql) {
+            Some(_) => How::BesideWriters,
+            None => How::Transaction,
+        },
+    };
+    ALL.iter().map(missing).collect()
 }
 
 /// How the migrations of a database compare with those of this binary.

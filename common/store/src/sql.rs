@@ -234,6 +234,12 @@ impl Db {
         }
     }
 
+    /// Begins a transaction that only reads, and sees the database of the moment of its first statement
+    /// throughout. On SQLite others write meanwhile, and the log grows by what they write.
+    pub async fn snapshot(&self) -> Result<Tx> {
+        Tx::snapshot(self).await
+    }
+
     /// How many connections its pools have at this moment.
     pub fn connections(&self) -> Connections {
         match self {
@@ -653,10 +659,14 @@ fn is_dead(error: &Error) -> bool {
     }
 }
 
-/// True when the server takes no writes: it is a standby, or its settings say so. A new connection may
-/// lead to one that does.
+/// True when the database takes no writes: the server is a standby, or its settings say so, and a new
+/// connection may lead to one that does; or another database has taken the place of a SQLite file.
 pub fn is_read_only(error: &Error) -> bool {
-    matches!(error, Error::Database(error) if error.code().as_deref() == Some("25006"))
+    const READ_ONLY: &str = "25006";
+    // SQLite's code for what a trigger refuses, which only those of `migrations::copy` do.
+    const REFUSED: &str = "1811";
+    matches!(error, Error::Database(error)
+        if error.code().is_some_and(|code| [READ_ONLY, REFUSED].contains(&code.as_ref())))
 }
 
 /// True when the same statement may succeed later: the connection was lost, the server is out of

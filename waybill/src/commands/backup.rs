@@ -93,7 +93,7 @@ pub async fn restore(settings: &Settings, arguments: &Restore) -> Result<()> {
         };
         return Err(misused(format!(
             "{} is a backup of {of}, and DATABASE_URL names a database of {to}; restore it into one of \
-             {of}. `waybill migrate --from` goes on from SQLite with PostgreSQL",
+             {of}. `waybill copy` goes on from SQLite with PostgreSQL",
             file.display()
         )));
     }

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod config;
 pub mod conformance;
 pub mod connect;
+pub mod copy;
 pub mod dead;
 pub mod doctor;
 pub mod endpoints;
@@ -36,6 +37,7 @@ pub mod sandbox;
 pub mod secrets;
 pub mod start;
 pub mod trigger;
+pub mod version;
 pub mod worker;
 
 use std::time::Duration;

@@ -1,11 +1,13 @@
 //! The documents agree with the program: their tables are generated from it (`generated`), the
 //! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
 //! files with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
-//! (`dashboards`), the containers (`containers`), the Debian package (`package`), and the Helm
-//! chart (`chart`). The defects of `scripts/wrong-builds` can be made (`wrong_builds`).
+//! (`dashboards`), the containers (`containers`), the Debian package (`package`), the Helm
+//! chart (`chart`), and the list of what the program is made of (`components`). The defects of
+//! `scripts/wrong-builds` can be made (`wrong_builds`).
 
 mod chart;
 mod cli;
+mod components;
 mod containers;
 mod dashboards;
 mod generated;

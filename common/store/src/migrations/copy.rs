@@ -1,255 +1,475 @@
-//! Copies everything of one database into another one, which is empty: so a shop that began on SQLite
-//! goes on with PostgreSQL.
+//! Moves everything of a SQLite file into another database, which is empty, while a service uses the file:
+//! so a shop that began on SQLite goes on with PostgreSQL.
 //!
-//! The tables and their columns are read from the migrations, so no table can be forgotten. The
-//! whole copy is one transaction of the target, and one of the source, in which nobody else can
-//! write. So it is all there or nothing, and every table has as many rows in both.
+//! Triggers note the key of each row that is changed meanwhile ([`changes`]). All rows are copied out of a
+//! snapshot, table by table; then what was changed since, again and again, until that takes little time;
+//! then both are compared, row by row. For the last changes the file is locked: they are copied and compared,
+//! and in the transaction that ends it the file is closed to all writes. So whatever the file has
+//! answered for is in the copy, and nothing can be written that is not.
+//!
+//! How far the copy has come is stored with its rows ([`progress`]), so whoever was interrupted goes on. Until it
+//! is whole nobody serves it.
+//!
+//! The tables and their columns are read from the migrations, so no table can be forgotten.
 
-use std::sync::LazyLock;
+mod changes;
+mod progress;
+mod tables;
 
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::ALL;
-use crate::sql::{Column, Db, Result, Row, Tx, column};
+use crate::sql::{self, Db, Result, Tx};
+pub use changes::abandon;
+use progress::{Progress, Until};
+use tables::{Column, TABLES, Table, Value, cells, values};
 
 /// How many rows are read at a time. A body may have some megabytes.
 const CHUNK: i64 = 64;
-
-/// A table that is not copied: its rows are about processes that run.
-const OF_PROCESSES: &str = "leases";
+/// How many chunks are committed at a time.
+const COMMITTED: usize = 64;
+/// How many changes are read at a time.
+const CHANGES: i64 = 1_000;
+/// What was changed while a round took no longer than this is copied in about as much time.
+const SHORT: Duration = Duration::from_secs(1);
+/// So many rounds may take longer. If a file is changed faster than it is copied, nobody can write for as
+/// long as the last one took.
+const MOST_ROUNDS: usize = 20;
 
 /// The key that a SQLite file made for itself. PostgreSQL never stores a key.
 const OWN_KEY: (&str, &str) = ("privacy_keys", "secret");
 
-/// Why nothing was copied.
+/// Why a copy did not end.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     #[error(
         "it is not empty: there are rows in {0}; give it a database in which nothing was done yet"
     )]
     NotEmpty(&'static str),
-    #[error("{table} has {from} rows in the source and {to} in the copy, so nothing was copied")]
-    Differs {
-        table: &'static str,
-        from: i64,
-        to: i64,
-    },
+    #[error(
+        "it has what another copy has left; make it empty, or give it another database, in which nothing was done yet"
+    )]
+    Another,
+    #[error("the file was moved already, to {0}; set DATABASE_URL to that database")]
+    Moved(String),
+    #[error(
+        "{0} differs from the file, so the copy is of no use; run `waybill copy --abandon`, and copy into an empty database again"
+    )]
+    Differs(&'static str),
     #[error(transparent)]
-    Database(#[from] crate::sql::Error),
+    Database(#[from] sql::Error),
 }
 
-/// How many rows of a table were copied.
+type Done<T> = std::result::Result<T, CopyError>;
+
+/// What a copy does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many rows of a table are copied, out of so many.
+    Rows {
+        table: &'static str,
+        copied: i64,
+        of: i64,
+    },
+    /// Rows that were changed since are copied, so many until now.
+    Changes { copied: usize },
+    /// The rows of a table are compared.
+    Compared { table: &'static str },
+    /// Nobody can write from now on, for about so long.
+    Still { about: Duration },
+}
+
+/// What was copied.
+#[derive(Clone, Debug)]
 pub struct Copied {
-    pub table: &'static str,
-    pub rows: i64,
+    /// Each table with its rows.
+    pub tables: Vec<(&'static str, i64)>,
+    /// For how long nobody could write.
+    pub still: Duration,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Int,
-    Bytes,
-    Uuid,
+/// What a database can be used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Usable,
+    /// Another database has taken its place.
+    Moved(String),
+    /// A copy into it has not ended.
+    Unfinished,
 }
 
-struct Table {
-    name: &'static str,
-    columns: Vec<(&'static str, Kind)>,
-    select: String,
-    count: String,
+/// Whether a database takes part in a copy, so that it must not be served.
+pub async fn standing(db: &Db) -> Result<Standing> {
+    if progress::is_unfinished(db).await? {
+        return Ok(Standing::Unfinished);
+    }
+    if db.name() == "sqlite"
+        && let Some((_, place)) = changes::moved(db).await?
+    {
+        return Ok(Standing::Moved(place));
+    }
+    Ok(Standing::Usable)
 }
 
-/// The tables in the sequence in which they were made, so that a row comes after those to which it
-/// refers.
-static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
-    let made = ALL.iter().flat_map(|(_, _, sql)| read(sql));
-    made.filter(|table| table.name != OF_PROCESSES).collect()
-});
-
-fn read(sql: &'static str) -> Vec<Table> {
-    let made = sql.split("\ncreate table ").skip(1);
-    let made = made.filter_map(|text| text.split_once("\n);").map(|(table, _)| table));
-    made.filter_map(|text| text.split_once(" ("))
-        .map(table)
-        .collect()
-}
-
-fn table((name, columns): (&'static str, &'static str)) -> Table {
-    let columns: Vec<_> = columns.lines().filter_map(kind).collect();
-    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let names = names.join(", ");
-    Table {
-        name,
-        columns,
-        select: format!(
-            "select rowid as copied_row, {names} from {name} where rowid > $1 order by rowid limit $2"
-        ),
-        count: format!("select count(*) as n from {name}"),
+impl Standing {
+    /// Why the database cannot be used, and what to do about it.
+    pub fn prevents(&self) -> Option<String> {
+        match self {
+            Standing::Usable => None,
+            Standing::Moved(place) => Some(format!(
+                "it was moved to {place} by `waybill copy`, and takes no writes any more; set DATABASE_URL to that \
+                 database. If that one was never used, `waybill copy --abandon` opens this one again"
+            )),
+            Standing::Unfinished => Some(
+                "`waybill copy` into it has not ended; run it again, and it goes on where it was"
+                    .to_owned(),
+            ),
+        }
     }
 }
 
-/// A column, from its line in a migration. None for a comment or a constraint.
-fn kind(line: &'static str) -> Option<(&'static str, Kind)> {
-    let mut words = line.split([' ', ',']).filter(|word| !word.is_empty());
-    let (name, kind) = (words.next()?, words.next()?);
-    let kind = match kind {
-        "text" => Kind::Text,
-        "bigint" => Kind::Int,
-        "bytea" => Kind::Bytes,
-        "uuid" => Kind::Uuid,
-        _ => return None,
-    };
-    (name != "--").then_some((name, kind))
-}
-
-/// Copies a SQLite database into `to`, which has the same schema and no rows. Without `with_own_key`
-/// the key stays behind that the source made for itself.
+/// Copies a SQLite database into `to`, which has the same schema and no rows, or what an interrupted copy
+/// has left. Without `with_own_key` the key stays behind that the source made for itself. `place` says in
+/// words where the copy is, for whoever opens the file later.
 pub async fn copy(
     from: &Db,
     to: &Db,
     with_own_key: bool,
-) -> std::result::Result<Vec<Copied>, CopyError> {
-    let mut source = from.begin().await?;
-    let mut target = to.begin().await?;
-    for table in TABLES.iter() {
-        if count(&mut target, table).await? > 0 {
-            return Err(CopyError::NotEmpty(table.name));
+    place: &str,
+    report: &mut (dyn FnMut(Step) + Send),
+) -> Done<Copied> {
+    if let Some((id, place)) = changes::moved(from).await? {
+        if !progress::is_of(to, id).await? {
+            return Err(CopyError::Moved(place));
         }
+        // It was interrupted after its last step but one.
+        let tables = counted(to).await?;
+        progress::close(to).await?;
+        return Ok(Copied {
+            tables,
+            still: Duration::ZERO,
+        });
     }
-    let mut copied = Vec::new();
-    for table in TABLES.iter() {
-        rows(&mut source, &mut target, table, with_own_key).await?;
-        let (from, to) = (
-            count(&mut source, table).await?,
-            count(&mut target, table).await?,
-        );
-        let table = table.name;
-        if from != to {
-            return Err(CopyError::Differs { table, from, to });
-        }
-        copied.push(Copied { table, rows: to });
-    }
-    target.commit().await?;
-    source.rollback().await?;
-    Ok(copied)
+    let (id, change) = changes::begin(from).await?;
+    progress::open(to, id, change).await?;
+    let mut copy = Copy {
+        from,
+        to,
+        id,
+        with_own_key,
+        report,
+    };
+    copy.round(false).await?;
+    copy.rounds().await?;
+    copy.round(true).await?;
+    let last = copy.rounds().await?;
+    (copy.report)(Step::Still {
+        about: last.max(SHORT),
+    });
+    copy.end(place).await
 }
 
 async fn count(tx: &mut Tx, table: &'static Table) -> Result<i64> {
     tx.query(&table.count).fetch_one().await?.get("n")
 }
 
-async fn rows(
-    source: &mut Tx,
-    target: &mut Tx,
-    table: &'static Table,
+async fn counted(to: &Db) -> Result<Vec<(&'static str, i64)>> {
+    let mut tx = to.snapshot().await?;
+    let mut counted = Vec::new();
+    for table in TABLES.iter() {
+        counted.push((table.name, count(&mut tx, table).await?));
+    }
+    tx.rollback().await?;
+    Ok(counted)
+}
+
+struct Copy<'a> {
+    from: &'a Db,
+    to: &'a Db,
+    id: Uuid,
     with_own_key: bool,
-) -> Result<()> {
-    let stays = |name: &str| !with_own_key && (table.name, name) == OWN_KEY;
-    let columns = table.columns.iter().filter(|(name, _)| !stays(name));
-    let columns: Vec<_> = columns.copied().collect();
-    let mut last = 0;
-    loop {
-        let query = source.query(&table.select).bind(last).bind(CHUNK);
-        let rows = query.fetch_all().await?;
-        let Some(row) = rows.last() else {
+    report: &'a mut (dyn FnMut(Step) + Send),
+}
+
+impl Copy<'_> {
+    /// The columns of a table that are copied.
+    fn columns(&self, table: &Table) -> Vec<Column> {
+        let stays = |it: &&Column| !self.with_own_key && (table.name, it.name) == OWN_KEY;
+        let columns = table.columns.iter().filter(|it| !stays(it));
+        columns.copied().collect()
+    }
+
+    /// Copies what the file has at one moment and the copy has not, and compares all rows if that is asked for.
+    /// Returns how long it took.
+    async fn round(&mut self, is_compared: bool) -> Done<Duration> {
+        let begun = Instant::now();
+        let mut source = self.from.snapshot().await?;
+        let until = changes::last(&mut source).await?;
+        let progress = Progress::read(self.to).await?;
+        // Tables that were not begun get all their rows from this snapshot.
+        self.changes(&mut source, &progress, until, false).await?;
+        for table in TABLES.iter() {
+            match progress.of(table) {
+                Some(Until::Whole) => {}
+                Some(Until::Row(row)) => self.rows(&mut source, table, row).await?,
+                None => self.rows(&mut source, table, 0).await?,
+            }
+        }
+        let mut target = self.to.begin().await?;
+        progress::note_changes(&mut target, until).await?;
+        target.commit().await?;
+        if is_compared {
+            for table in TABLES.iter() {
+                (self.report)(Step::Compared { table: table.name });
+                self.compare(&mut source, table).await?;
+            }
+        }
+        source.rollback().await?;
+        Ok(begun.elapsed())
+    }
+
+    /// Repeats rounds until one is short. Returns how long the last one took.
+    async fn rounds(&mut self) -> Done<Duration> {
+        for _ in 0..MOST_ROUNDS {
+            let took = self.round(false).await?;
+            if took < SHORT {
+                return Ok(took);
+            }
+        }
+        self.round(false).await
+    }
+
+    /// Copies the rows of a table after this one.
+    async fn rows(&mut self, source: &mut Tx, table: &'static Table, after: i64) -> Done<()> {
+        let of = count(source, table).await?;
+        let columns = self.columns(table);
+        let rest = table.upsert(&columns);
+        let (mut last, mut copied) = (after, 0);
+        loop {
+            let mut target = self.to.begin().await?;
+            let mut is_whole = false;
+            for _ in 0..COMMITTED {
+                let rows = source.query(&table.rows).bind(last).bind(CHUNK);
+                let rows = rows.fetch_all().await?;
+                let Some(row) = rows.last() else {
+                    is_whole = true;
+                    break;
+                };
+                last = row.get("copied_row")?;
+                let values: Vec<Vec<Value>> = rows
+                    .iter()
+                    .map(|row| values(&columns, row))
+                    .collect::<Result<_>>()?;
+                insert(&mut target, table, &columns, &values, &rest).await?;
+                copied += i64::try_from(values.len()).unwrap_or(i64::MAX);
+            }
+            let until = if is_whole {
+                Until::Whole
+            } else {
+                Until::Row(last)
+            };
+            progress::note(&mut target, table, until).await?;
+            target.commit().await?;
+            (self.report)(Step::Rows {
+                table: table.name,
+                copied,
+                of,
+            });
+            if is_whole {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies the rows that were changed since the last round, until this change. With `is_compared` it reads each
+    /// of them again.
+    async fn changes(
+        &mut self,
+        source: &mut Tx,
+        progress: &Progress,
+        until: i64,
+        is_compared: bool,
+    ) -> Done<()> {
+        let after = progress.changes;
+        let changed = changes::tables(source, after, until).await?;
+        let is_begun = |table: &&'static Table| progress.of(table).is_some();
+        let changed: Vec<&'static Table> = changed.into_iter().filter(is_begun).collect();
+        // A row goes before those that may take its place, and after those that refer to it.
+        for table in changed.iter().filter(|table| !table.is_referred_to) {
+            for (after, until) in parts(after, until) {
+                let gone = changes::gone(source, table, after, until).await?;
+                self.delete(table, &gone).await?;
+            }
+        }
+        let mut copied = 0;
+        for table in &changed {
+            let columns = self.columns(table);
+            let rest = table.upsert(&columns);
+            for (after, until) in parts(after, until) {
+                let rows = changes::rows(source, table, after, until).await?;
+                let rows: Vec<Vec<Value>> = rows
+                    .iter()
+                    .map(|row| values(&columns, row))
+                    .collect::<Result<_>>()?;
+                let mut target = self.to.begin().await?;
+                for rows in rows.chunks(COMMITTED) {
+                    insert(&mut target, table, &columns, rows, &rest).await?;
+                }
+                target.commit().await?;
+                if is_compared {
+                    for row in &rows {
+                        self.is_same(table, &columns, row).await?;
+                    }
+                }
+                copied += rows.len();
+                (self.report)(Step::Changes { copied });
+            }
+        }
+        for table in changed.iter().rev().filter(|table| table.is_referred_to) {
+            for (after, until) in parts(after, until) {
+                let gone = changes::gone(source, table, after, until).await?;
+                self.delete(table, &gone).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete(&mut self, table: &'static Table, keys: &[Vec<Value>]) -> Result<()> {
+        if keys.is_empty() {
             return Ok(());
-        };
-        last = row.get("copied_row")?;
-        let values: Vec<Held> = columns
-            .iter()
-            .map(|(name, kind)| Held::of(*kind, name, &rows))
-            .collect::<Result<_>>()?;
-        let values: Vec<Column<'_>> = columns
-            .iter()
-            .zip(&values)
-            .map(|((name, _), values)| values.column(name))
-            .collect();
-        target.insert(table.name, &values, "").await?;
-    }
-}
-
-/// The values of a column, as long as they are copied.
-enum Held {
-    Text(Vec<Option<String>>),
-    Int(Vec<Option<i64>>),
-    Bytes(Vec<Option<Vec<u8>>>),
-    Uuid(Vec<Option<Uuid>>),
-}
-
-impl Held {
-    fn of(kind: Kind, name: &str, rows: &[Row]) -> Result<Self> {
-        Ok(match kind {
-            Kind::Text => Held::Text(
-                rows.iter()
-                    .map(|row| row.get(name))
-                    .collect::<Result<_>>()?,
-            ),
-            Kind::Int => Held::Int(
-                rows.iter()
-                    .map(|row| row.get(name))
-                    .collect::<Result<_>>()?,
-            ),
-            Kind::Bytes => Held::Bytes(
-                rows.iter()
-                    .map(|row| row.get(name))
-                    .collect::<Result<_>>()?,
-            ),
-            Kind::Uuid => Held::Uuid(
-                rows.iter()
-                    .map(|row| row.get(name))
-                    .collect::<Result<_>>()?,
-            ),
-        })
+        }
+        let mut target = self.to.begin().await?;
+        for key in keys {
+            let query = target.query(&table.delete);
+            let query = key.iter().fold(query, |query, value| value.bound(query));
+            query.execute().await?;
+        }
+        target.commit().await
     }
 
-    fn column<'a>(&'a self, name: &'static str) -> Column<'a> {
-        match self {
-            Held::Text(values) => column(name, values.iter().map(Option::as_deref)),
-            Held::Int(values) => column(name, values.iter().copied()),
-            Held::Bytes(values) => column(name, values.iter().map(Option::as_deref)),
-            Held::Uuid(values) => column(name, values.iter().copied()),
+    /// Checks that the copy has this row.
+    async fn is_same(&self, table: &'static Table, columns: &[Column], row: &[Value]) -> Done<()> {
+        let of_key = |key: &Column| columns.iter().position(|it| it.name == key.name);
+        let key = table.key.iter().filter_map(|it| row.get(of_key(it)?));
+        let query = key.fold(self.to.query(&table.one), |query, value| value.bound(query));
+        let found = query.fetch_optional().await?;
+        let found = found.map(|row| values(columns, &row)).transpose()?;
+        if found.is_some_and(|found| found == row) {
+            return Ok(());
+        }
+        Err(CopyError::Differs(table.name))
+    }
+
+    /// Compares all rows of a table.
+    async fn compare(&self, source: &mut Tx, table: &'static Table) -> Done<()> {
+        let columns = self.columns(table);
+        let (mut there, mut here) = (Sum::default(), Sum::default());
+        let mut last = 0;
+        loop {
+            let rows = source.query(&table.rows).bind(last).bind(CHUNK);
+            let rows = rows.fetch_all().await?;
+            let Some(row) = rows.last() else { break };
+            last = row.get("copied_row")?;
+            for row in &rows {
+                there.add(&values(&columns, row)?);
+            }
+        }
+        let mut key: Option<Vec<Value>> = None;
+        loop {
+            let query = match &key {
+                None => self.to.query(&table.first),
+                Some(key) => {
+                    let query = self.to.query(&table.next);
+                    key.iter().fold(query, |query, value| value.bound(query))
+                }
+            };
+            let rows = query.bind(CHUNK).fetch_all().await?;
+            let Some(row) = rows.last() else { break };
+            key = Some(values(&table.key, row)?);
+            for row in &rows {
+                here.add(&values(&columns, row)?);
+            }
+        }
+        if there == here {
+            Ok(())
+        } else {
+            Err(CopyError::Differs(table.name))
         }
     }
+
+    /// Copies the last changes while nobody can write, and closes the file.
+    async fn end(&mut self, place: &str) -> Done<Copied> {
+        let mut source = self.from.begin().await?;
+        let begun = Instant::now();
+        let until = changes::last(&mut source).await?;
+        let progress = Progress::read(self.to).await?;
+        self.changes(&mut source, &progress, until, true).await?;
+        let mut target = self.to.begin().await?;
+        progress::note_changes(&mut target, until).await?;
+        let mut tables = Vec::new();
+        for table in TABLES.iter() {
+            let there = count(&mut source, table).await?;
+            if there != count(&mut target, table).await? {
+                return Err(CopyError::Differs(table.name));
+            }
+            tables.push((table.name, there));
+        }
+        target.commit().await?;
+        changes::refuse(&mut source, self.id, place).await?;
+        source.commit().await?;
+        let still = begun.elapsed();
+        progress::close(self.to).await?;
+        Ok(Copied { tables, still })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
+/// The changes after one until another one, so many at a time.
+fn parts(after: i64, until: i64) -> impl Iterator<Item = (i64, i64)> {
+    let mut first = after;
+    std::iter::from_fn(move || {
+        let part = (first, until.min(first + CHANGES));
+        first = part.1;
+        (part.0 < part.1).then_some(part)
+    })
+}
 
-    use super::*;
+async fn insert(
+    target: &mut Tx,
+    table: &Table,
+    columns: &[Column],
+    rows: &[Vec<Value>],
+    rest: &str,
+) -> Result<()> {
+    let columns: Vec<sql::Column<'_>> = columns
+        .iter()
+        .enumerate()
+        .map(|(nth, it)| cells(*it, rows, nth))
+        .collect();
+    target.insert(table.name, &columns, rest).await?;
+    Ok(())
+}
 
-    /// What the database itself says that it has.
-    async fn schema(db: &Db) -> BTreeMap<String, Vec<String>> {
-        let query = db.query(
-            "select tables.name as table_name, columns.name as column_name
-             from sqlite_schema as tables, pragma_table_info(tables.name) as columns
-             where tables.type = 'table' and tables.name not like '!_%' escape '!'
-               and tables.name not like 'sqlite!_%' escape '!'
-             order by tables.name, columns.cid",
-        );
-        let mut schema: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for row in query.fetch_all().await.unwrap() {
-            let columns = schema.entry(row.get("table_name").unwrap()).or_default();
-            columns.push(row.get("column_name").unwrap());
+/// The rows of a table, whatever their sequence.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sum {
+    rows: u64,
+    /// The sum of the first 128 bits of each row's SHA-256.
+    digests: u128,
+}
+
+impl Sum {
+    fn add(&mut self, row: &[Value]) {
+        let mut digest = Sha256::new();
+        for value in row {
+            value.digest_into(&mut digest);
         }
-        schema
-    }
-
-    #[tokio::test]
-    async fn every_table_and_column_of_the_schema_is_copied() {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite://{}/waybill.db", folder.path().display());
-        let db = Db::open(&url, 1).await.unwrap();
-        super::super::apply(&db).await.unwrap();
-        let mut there = schema(&db).await;
-        assert!(there.remove(OF_PROCESSES).is_some());
-        let names = |table: &Table| {
-            let names = table.columns.iter().map(|(name, _)| (*name).to_owned());
-            (table.name.to_owned(), names.collect())
-        };
-        let read: BTreeMap<String, Vec<String>> = TABLES.iter().map(names).collect();
-        assert_eq!(read, there);
-        db.close().await;
+        let digest = digest.finalize();
+        let first = digest.as_slice().first_chunk().copied();
+        let first = first.map_or(0, u128::from_be_bytes);
+        self.rows += 1;
+        self.digests = self.digests.wrapping_add(first);
     }
 }

@@ -64,6 +64,26 @@ impl Tx {
         }
     }
 
+    pub(super) async fn snapshot(db: &Db) -> Result<Self> {
+        match db {
+            Db::Postgres {
+                pool,
+                pooling,
+                outdated,
+            } => {
+                let mut tx = Tx::begin_postgres(pool, *pooling, outdated).await?;
+                tx.command("set transaction isolation level repeatable read, read only")
+                    .await?;
+                Ok(tx)
+            }
+            Db::Sqlite { read, .. } => {
+                let mut tx = Tx::on(Connection::Sqlite(Some(acquire(read).await?)));
+                tx.command("begin").await?;
+                Ok(tx)
+            }
+        }
+    }
+
     async fn begin_postgres(pool: &PgPool, pooling: Pooling, outdated: &Outdated) -> Result<Self> {
         let connection = Connection::Postgres(Some(acquire(pool).await?));
         let mut tx = Tx::on(connection);

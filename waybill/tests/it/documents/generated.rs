@@ -375,7 +375,7 @@ fn rewritten(path: &str, text: &str, tables: &[Table]) -> (String, Vec<&'static 
     clippy::disallowed_methods,
     reason = "whoever changes a table has the documents written anew by it"
 )]
-fn is_update() -> bool {
+pub fn is_update() -> bool {
     std::env::var_os("UPDATE_DOCS").is_some()
 }
 

@@ -74,6 +74,8 @@ fn the_debian_package_has_the_programs_their_units_and_nothing_that_others_may_w
         "/usr/share/fish/vendor_completions.d/waybill.fish",
         "/usr/share/doc/waybill/copyright",
         "/usr/share/doc/waybill/changelog.gz",
+        "/usr/share/doc/waybill/notices.txt",
+        "/usr/share/doc/waybill/sbom.json",
         "/usr/share/doc/waybill/deploy.md",
         "/usr/share/doc/waybill/examples/alerts.yml",
         "/usr/share/doc/waybill/examples/dashboards/money.json",

@@ -1,11 +1,17 @@
-//! `waybill migrate --from` copies a SQLite file to another database, with which the shop goes on.
+//! `waybill copy` moves a SQLite file to another database while its service runs, and the shop goes on there.
 
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use platform::clock::Clock;
+use sandbox::{Delivery, Poster, Webhooks};
 use serde_json::Value;
+use store::sql::Db;
 
 use crate::support::backend::{Backend, PRIVACY_KEY, is_distributed};
 use crate::support::process::{Process, command, free_port, is_ready, run};
+use crate::support::storm::count;
+use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, order};
 
 type Settings = Vec<(String, String)>;
 
@@ -59,22 +65,7 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
 
     let backend = Backend::create().await;
     let mut after = settings(port, &backend.database_url);
-    let copy = ["migrate", "--from", &from];
-    let early = waybill(&after, there, &copy).await;
-    assert_eq!(early.status.code(), Some(1));
-    assert!(text(&early.stderr).contains("stop it first"), "{early:?}");
-    assert!(process.terminate().await.success());
-    let itself = waybill(&before, there, &copy).await;
-    assert_eq!(itself.status.code(), Some(2), "{}", text(&itself.stderr));
-    let copied = waybill(&after, there, &copy).await;
-    let said = text(&copied.stdout);
-    assert!(copied.status.success(), "{said}{}", text(&copied.stderr));
-    assert!(said.contains("rows are copied from"), "{said}");
-    let again = waybill(&after, there, &copy).await;
-    assert_eq!(again.status.code(), Some(1));
-    assert!(text(&again.stderr).contains("it is not empty"), "{again:?}");
-
-    for look in [
+    let looks = [
         &["orders", "list", "--json"][..],
         &["orders", "show", "#1007", "--json"],
         &["jobs", "list", "--json", "--limit", "100"],
@@ -85,13 +76,50 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
         &["keys", "list", "--json"],
         &["ledger", "verify", "--json"],
         &["audit", "verify", "--json"],
-    ] {
-        let one = waybill(&before, there, look).await;
+    ];
+    let mut seen = Vec::new();
+    for look in looks {
+        let seen_there = waybill(&before, there, look).await;
+        let said = text(&seen_there.stderr);
+        assert!(seen_there.status.success(), "{look:?}: {said}");
+        seen.push(serde_json::from_slice::<Value>(&seen_there.stdout).unwrap());
+    }
+    let copy = ["copy", "--to", &backend.database_url];
+    let itself = waybill(&before, there, &["copy", "--to", &before[1].1]).await;
+    assert_eq!(itself.status.code(), Some(2), "{}", text(&itself.stderr));
+    // The service runs on.
+    let copied = waybill(&before, there, &copy).await;
+    let said = text(&copied.stdout);
+    assert!(copied.status.success(), "{said}{}", text(&copied.stderr));
+    assert!(
+        said.contains("From now on nothing is written, for about"),
+        "{said}"
+    );
+    assert!(said.contains("takes no writes any more"), "{said}");
+    let again = waybill(&before, there, &copy).await;
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again.stderr).contains("was moved already"),
+        "{again:?}"
+    );
+
+    // What is posted to it is not taken, and it says that it is not ready.
+    let refused = waybill(&before, there, &["trigger", "orders/create", "--seed", "9"]).await;
+    assert!(!refused.status.success(), "{}", text(&refused.stdout));
+    let health = waybill(&before, there, &["health"]).await;
+    assert_eq!(health.status.code(), Some(1), "{}", text(&health.stdout));
+    assert!(process.terminate().await.success());
+    let look = waybill(&before, there, &["orders", "list"]).await;
+    let said = text(&look.stderr);
+    assert!(
+        said.contains("was moved to") && said.contains("set DATABASE_URL"),
+        "{said}"
+    );
+
+    for (look, seen) in looks.iter().zip(seen) {
         let other = waybill(&after, there, look).await;
-        assert!(one.status.success(), "{look:?}: {}", text(&one.stderr));
-        let one: Value = serde_json::from_slice(&one.stdout).unwrap();
         let other: Value = serde_json::from_slice(&other.stdout).unwrap();
-        assert_eq!(one, other, "{look:?}");
+        assert_eq!(seen, other, "{look:?}");
     }
 
     // What was taken before is a duplicate there, and new work is done.
@@ -120,18 +148,100 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
     );
 }
 
-/// The error of `waybill migrate --from` with these settings beside those of the database.
-async fn refused(
-    there: &std::path::Path,
-    database: &str,
-    own: &[(&str, &str)],
-    from: &str,
-) -> String {
-    let mut settings = settings(free_port(), database);
+/// Posts it until it is answered, as a provider does.
+async fn post(poster: &Poster, delivery: &Delivery) {
+    loop {
+        let report = poster
+            .post_all(std::slice::from_ref(delivery), 1, |_| {})
+            .await;
+        assert_eq!(report.refused, 0, "{report:?}");
+        if report.accepted + report.duplicates == 1 {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_that_come_while_a_shop_is_moved_are_taken_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path();
+    let port = free_port();
+    let with_secrets = |database: &str| {
+        let mut settings = settings(port, database);
+        let own = [
+            ("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET),
+            ("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET),
+            ("STOREFRONT_RATE_PER_SECOND", "0"),
+        ];
+        settings.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        settings
+    };
+    let before = with_secrets(&format!("sqlite://{}/shop.db", there.display()));
+    let mut process = Process::start("waybill", &["serve"], &before);
+    is_ready(port).await;
+    let webhooks = Webhooks {
+        base_url: format!("http://127.0.0.1:{port}"),
+        storefront_secret: STOREFRONT_SECRET.to_owned(),
+        payment_secret: PAYMENT_SECRET.to_owned(),
+        shop: String::new(),
+    };
+    let poster = Poster::new(webhooks, Clock::system()).unwrap();
+    let posted = AtomicI64::new(0);
+    let is_moved = AtomicBool::new(false);
+    let posting = async || {
+        while !is_moved.load(Ordering::Relaxed) {
+            let id = 10_000 + posted.fetch_add(1, Ordering::Relaxed);
+            let order = order::body(id, 1, "paid").to_string();
+            let name = format!("w-{id}");
+            post(
+                &poster,
+                &Delivery::storefront("orders/paid", &name, "shop.example", order),
+            )
+            .await;
+        }
+    };
+    let backend = Backend::create().await;
+    let after = with_secrets(&backend.database_url);
+    let moving = async {
+        let has = async |n| posted.load(Ordering::Relaxed) > n;
+        eventually("there is something to copy", async || has(200).await).await;
+        let copied = waybill(&before, there, &["copy", "--to", &backend.database_url]).await;
+        let said = text(&copied.stdout);
+        assert!(copied.status.success(), "{said}{}", text(&copied.stderr));
+        assert!(process.terminate().await.success());
+        let process = Process::start("waybill", &["serve"], &after);
+        is_ready(port).await;
+        let more = posted.load(Ordering::Relaxed) + 50;
+        eventually("the shop goes on", async || has(more).await).await;
+        is_moved.store(true, Ordering::Relaxed);
+        process
+    };
+    let (_process, ..) = tokio::join!(moving, posting(), posting(), posting(), posting());
+
+    let posted = posted.into_inner();
+    let db = Db::open(&backend.database_url, 1).await.unwrap();
+    let waiting = "select count(*) as n from jobs where state = 'ready' and kind = 'orders/paid'";
+    eventually("all work is done", async || count(&db, waiting).await == 0).await;
+    for counted in [
+        "select count(*) as n from webhook_ids",
+        "select count(*) as n from jobs where state = 'done' and kind = 'orders/paid'",
+        "select count(*) as n from orders",
+        "select count(*) as n from fulfillments",
+        "select count(*) as n from events where kind = 'order.created'",
+        "select count(*) as n from events where kind = 'order.paid'",
+    ] {
+        assert_eq!(count(&db, counted).await, posted, "{counted}");
+    }
+    db.close().await;
+}
+
+/// The error of `waybill copy` with these settings beside those of the file.
+async fn refused(there: &std::path::Path, file: &str, own: &[(&str, &str)], to: &str) -> String {
+    let mut settings = settings(free_port(), &format!("sqlite://{file}"));
     settings.retain(|(name, _)| name != "PRIVACY_KEY");
     let own = own.iter();
     settings.extend(own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    let refused = waybill(&settings, there, &["migrate", "--from", from]).await;
+    let refused = waybill(&settings, there, &["copy", "--to", to]).await;
     assert!(!refused.status.success(), "{}", text(&refused.stdout));
     text(&refused.stderr)
 }
@@ -152,18 +262,13 @@ async fn a_file_that_made_its_own_key_keeps_it_when_it_is_copied() {
 
     let backend = Backend::create().await;
     let to = backend.database_url.as_str();
-    let another = refused(
-        there,
-        to,
-        &[("PRIVACY_KEY", "another key than that of the file")],
-        &from,
-    )
-    .await;
+    let own = [("PRIVACY_KEY", "another key than that of the file")];
+    let another = refused(there, &from, &own, to).await;
     assert!(
         another.contains("a shop.db: PRIVACY_KEY is not the one"),
         "{another}"
     );
-    let lost = refused(there, to, &[("PRIVACY_KEY_FILE", "lost.key")], &from).await;
+    let lost = refused(there, &from, &[("PRIVACY_KEY_FILE", "lost.key")], to).await;
     assert!(
         lost.contains("PRIVACY_KEY_FILE: cannot read lost.key"),
         "{lost}"
@@ -173,14 +278,14 @@ async fn a_file_that_made_its_own_key_keeps_it_when_it_is_copied() {
         "this is no database, and it is long enough to be read",
     )
     .unwrap();
-    let no_database = refused(there, to, &[], "text").await;
-    assert!(no_database.contains("--from: "), "{no_database}");
+    let no_database = refused(there, "text", &[], to).await;
+    assert!(no_database.contains("DATABASE_URL: "), "{no_database}");
 
     // The key is taken out with the command that the refusal names.
     let take_out =
         format!("waybill privacy key --database-url 'sqlite://{from}' --output privacy.key");
     if is_distributed() {
-        let missing = refused(there, to, &[], &from).await;
+        let missing = refused(there, &from, &[], to).await;
         assert!(missing.contains(&take_out), "{missing}");
     }
     let address = format!("sqlite://{from}");
@@ -195,14 +300,15 @@ async fn a_file_that_made_its_own_key_keeps_it_when_it_is_copied() {
     let taken = waybill(&before, there, &taken).await;
     assert!(taken.status.success(), "{}", text(&taken.stderr));
     let key = std::fs::read_to_string(there.join("privacy.key")).unwrap();
-    let mut after = settings(free_port(), to);
-    of_file(&mut after);
-    after.push(("PRIVACY_KEY_FILE".to_owned(), "privacy.key".to_owned()));
-    let copied = waybill(&after, there, &["migrate", "--from", &from]).await;
+    before.push(("PRIVACY_KEY_FILE".to_owned(), "privacy.key".to_owned()));
+    std::fs::write(there.join("to.url"), to).unwrap();
+    let copied = waybill(&before, there, &["copy", "--to-file", "to.url"]).await;
     let said = text(&copied.stdout);
     assert!(copied.status.success(), "{said}{}", text(&copied.stderr));
     assert!(said.contains("run `waybill doctor`"), "{said}");
-    // The file still has its own key, so it can be used as before.
+    // Given up, the file can be used as before, and has its own key.
+    let abandoned = waybill(&before, there, &["copy", "--abandon"]).await;
+    assert!(abandoned.status.success(), "{}", text(&abandoned.stderr));
     let again = [
         "privacy",
         "key",

@@ -8,6 +8,7 @@ mod commands;
 mod deliveries;
 mod failures;
 mod logins;
+mod moves;
 mod people;
 mod release;
 mod starts;

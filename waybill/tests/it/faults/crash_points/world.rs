@@ -30,7 +30,7 @@ use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
 /// A process has ended at its point by then, and everything rests by then.
 const LONGEST: Duration = Duration::from_mins(1);
 /// `SIGABRT`: nothing else in Waybill ends a process with it.
-const ABORTED: i32 = 6;
+pub const ABORTED: i32 = 6;
 /// Deliveries that the providers post at a time.
 const AT_ONCE: usize = 12;
 /// Crashes between two processes that end well.

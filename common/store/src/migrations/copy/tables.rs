@@ -1,0 +1,342 @@
+//! The tables that are copied, as the migrations make them, and the statements for each.
+
+use std::sync::LazyLock;
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::migrations::ALL;
+use crate::sql::{self, Query, Result, Row};
+
+/// A table that is not copied: its rows are about processes that run.
+pub const OF_PROCESSES: &str = "leases";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Int,
+    Bytes,
+    Uuid,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+/// A table with its statements. `SOURCE` is a SQLite file, and `TARGET` either database.
+pub struct Table {
+    pub name: &'static str,
+    pub columns: Vec<Column>,
+    /// The columns of the primary key, in its sequence.
+    pub key: Vec<Column>,
+    pub count: String,
+    /// SOURCE: the rows after a rowid, at most so many.
+    pub rows: String,
+    /// SOURCE: the rows that were changed after `$2`, until `$3`, and the keys of those that are gone.
+    pub changed: String,
+    pub gone: String,
+    /// Whether rows of other tables refer to its rows.
+    pub is_referred_to: bool,
+    /// TARGET: the first rows by key, and those after a key.
+    pub first: String,
+    pub next: String,
+    /// TARGET: the row of a key.
+    pub one: String,
+    pub delete: String,
+}
+
+/// The tables in the sequence in which they were made, so that a row comes after those to which it
+/// refers.
+pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
+    let mut tables = all();
+    tables.retain(|table| table.name != OF_PROCESSES);
+    tables
+});
+
+/// Every table of the migrations.
+pub fn all() -> Vec<Table> {
+    let mut tables: Vec<Table> = ALL.iter().flat_map(|(_, _, sql)| read(sql)).collect();
+    for table in &mut tables {
+        let reference = format!(" references {} (", table.name);
+        table.is_referred_to = ALL.iter().any(|(_, _, sql)| sql.contains(&reference));
+    }
+    tables
+}
+
+fn read(sql: &'static str) -> Vec<Table> {
+    let made = sql.split("\ncreate table ").skip(1);
+    let made = made.filter_map(|text| text.split_once("\n);").map(|(table, _)| table));
+    made.filter_map(|text| text.split_once(" ("))
+        .map(|(name, columns)| Table::new(name, columns))
+        .collect()
+}
+
+/// A column, from its line in a migration. None for a comment or a constraint.
+fn column(line: &'static str) -> Option<Column> {
+    let mut words = line.split([' ', ',']).filter(|word| !word.is_empty());
+    let (name, kind) = (words.next()?, words.next()?);
+    let kind = match kind {
+        "text" => Kind::Text,
+        "bigint" => Kind::Int,
+        "bytea" => Kind::Bytes,
+        "uuid" => Kind::Uuid,
+        _ => return None,
+    };
+    (name != "--").then_some(Column { name, kind })
+}
+
+/// The names of the columns of the primary key, which is said of a column or in a line of its own.
+fn key(columns: &'static str) -> Vec<&'static str> {
+    let mut key = Vec::new();
+    for line in columns.lines() {
+        let line = line.trim();
+        if let Some(names) = line.strip_prefix("primary key (") {
+            let names = names.split(')').next().unwrap_or_default();
+            return names.split(',').map(str::trim).collect();
+        }
+        if !line.starts_with("--") && line.contains(" primary key") {
+            key.extend(line.split(' ').next());
+        }
+    }
+    key
+}
+
+impl Table {
+    fn new(name: &'static str, definition: &'static str) -> Self {
+        let columns: Vec<Column> = definition.lines().filter_map(column).collect();
+        let of_name = |name: &str| columns.iter().find(|it| it.name == name).copied();
+        let key: Vec<Column> = key(definition).into_iter().filter_map(of_name).collect();
+        let list = |columns: &[Column], prefix: &str| {
+            let names = columns.iter().map(|it| format!("{prefix}{}", it.name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let names = list(&columns, "");
+        let keys = list(&key, "");
+        let keys = if key.len() > 1 {
+            format!("({keys})")
+        } else {
+            keys
+        };
+        let places: Vec<String> = (1..=key.len()).map(|nth| format!("${nth}")).collect();
+        let same: Vec<String> = key
+            .iter()
+            .zip(&places)
+            .map(|(it, place)| format!("{} = {place}", it.name))
+            .collect();
+        let same = same.join(" and ");
+        let sorted = format!("order by {} limit", list(&key, ""));
+        let places = if key.len() > 1 {
+            format!("({})", places.join(", "))
+        } else {
+            places.join("")
+        };
+        let logged: Vec<String> = (1..=key.len()).map(|nth| format!("k{nth}")).collect();
+        let joined: Vec<String> = key
+            .iter()
+            .zip(&logged)
+            .map(|(it, logged)| format!("there.{} = logged.{logged}", it.name))
+            .collect();
+        let joined = joined.join(" and ");
+        let named = key.iter().zip(&logged);
+        let named: Vec<String> = named
+            .map(|(it, logged)| format!("logged.{logged} as {}", it.name))
+            .collect();
+        let of_log = format!(
+            "select distinct {} from copy_changes where table_name = $1 and change > $2 and change <= $3",
+            logged.join(", ")
+        );
+        Table {
+            count: format!("select count(*) as n from {name}"),
+            rows: format!(
+                "select rowid as copied_row, {names} from {name} where rowid > $1 order by rowid limit $2"
+            ),
+            changed: format!(
+                "select {} from ({of_log}) as logged join {name} as there on {joined}",
+                list(&columns, "there.")
+            ),
+            gone: format!(
+                "select {} from ({of_log}) as logged left join {name} as there on {joined}
+                 where there.rowid is null",
+                named.join(", ")
+            ),
+            first: format!("select {names} from {name} {sorted} $1"),
+            next: format!(
+                "select {names} from {name} where {keys} > {places} {sorted} ${}",
+                key.len() + 1
+            ),
+            one: format!("select {names} from {name} where {same}"),
+            delete: format!("delete from {name} where {same}"),
+            is_referred_to: false,
+            name,
+            columns,
+            key,
+        }
+    }
+
+    /// What follows the values of an insert, so that a row that is there already is replaced. These columns
+    /// are copied.
+    pub fn upsert(&self, copied: &[Column]) -> String {
+        let is_key = |it: &Column| self.key.iter().any(|key| key.name == it.name);
+        let others = copied.iter().filter(|it| !is_key(it));
+        let others: Vec<String> = others
+            .map(|it| format!("{0} = excluded.{0}", it.name))
+            .collect();
+        let key: Vec<&str> = self.key.iter().map(|it| it.name).collect();
+        let then = if others.is_empty() {
+            "nothing".to_owned()
+        } else {
+            format!("update set {}", others.join(", "))
+        };
+        format!("on conflict ({}) do {then}", key.join(", "))
+    }
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Text(Option<String>),
+    Int(Option<i64>),
+    Bytes(Option<Vec<u8>>),
+    Uuid(Option<Uuid>),
+}
+
+impl Value {
+    pub fn of(row: &Row, name: &str, kind: Kind) -> Result<Self> {
+        Ok(match kind {
+            Kind::Text => Value::Text(row.get(name)?),
+            Kind::Int => Value::Int(row.get(name)?),
+            Kind::Bytes => Value::Bytes(row.get(name)?),
+            Kind::Uuid => Value::Uuid(row.get(name)?),
+        })
+    }
+
+    pub fn bound<'t, 'v>(&'v self, query: Query<'t, 'v>) -> Query<'t, 'v> {
+        match self {
+            Value::Text(value) => query.bind(value.as_deref()),
+            Value::Int(value) => query.bind(*value),
+            Value::Bytes(value) => query.bind(value.as_deref()),
+            Value::Uuid(value) => query.bind(*value),
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Value::Text(value) => value.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn int(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => *value,
+            _ => None,
+        }
+    }
+
+    fn blob(&self) -> Option<&[u8]> {
+        match self {
+            Value::Bytes(value) => value.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Value::Uuid(value) => *value,
+            _ => None,
+        }
+    }
+
+    /// Adds it to what a row is compared by, so that no two different rows add the same.
+    pub fn digest_into(&self, digest: &mut Sha256) {
+        let mut add = |bytes: Option<&[u8]>| match bytes {
+            None => digest.update([0]),
+            Some(bytes) => {
+                digest.update([1]);
+                digest.update((bytes.len() as u64).to_be_bytes());
+                digest.update(bytes);
+            }
+        };
+        match self {
+            Value::Text(value) => add(value.as_deref().map(str::as_bytes)),
+            Value::Int(value) => add(value
+                .map(i64::to_be_bytes)
+                .as_ref()
+                .map(<[u8; 8]>::as_slice)),
+            Value::Bytes(value) => add(value.as_deref()),
+            Value::Uuid(value) => add(value.as_ref().map(|it| it.as_bytes().as_slice())),
+        }
+    }
+}
+
+/// The values of these columns in a row.
+pub fn values(columns: &[Column], row: &Row) -> Result<Vec<Value>> {
+    let values = columns.iter();
+    values.map(|it| Value::of(row, it.name, it.kind)).collect()
+}
+
+/// A column of several rows, to insert them.
+pub fn cells(it: Column, rows: &[Vec<Value>], nth: usize) -> sql::Column<'_> {
+    let values = rows.iter().map(|row| &row[nth]);
+    let name = it.name;
+    match it.kind {
+        Kind::Text => sql::column(name, values.map(Value::text)),
+        Kind::Int => sql::column(name, values.map(Value::int)),
+        Kind::Bytes => sql::column(name, values.map(Value::blob)),
+        Kind::Uuid => sql::column(name, values.map(Value::uuid)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::migrations;
+    use crate::sql::Db;
+
+    /// What the database itself says that it has: columns, and the key in its sequence.
+    async fn schema(db: &Db) -> BTreeMap<String, (Vec<String>, Vec<String>)> {
+        let query = db.query(
+            "select tables.name as table_name, columns.name as column_name, columns.pk as place
+             from sqlite_schema as tables, pragma_table_info(tables.name) as columns
+             where tables.type = 'table' and tables.name not like '!_%' escape '!'
+               and tables.name not like 'sqlite!_%' escape '!'
+             order by tables.name, columns.cid",
+        );
+        let mut schema: BTreeMap<_, (Vec<_>, BTreeMap<i64, String>)> = BTreeMap::new();
+        for row in query.fetch_all().await.unwrap() {
+            let (columns, key) = schema.entry(row.get("table_name").unwrap()).or_default();
+            let name: String = row.get("column_name").unwrap();
+            columns.push(name.clone());
+            let place: i64 = row.get("place").unwrap();
+            if place > 0 {
+                key.insert(place, name);
+            }
+        }
+        let tables = schema.into_iter();
+        tables
+            .map(|(name, (columns, key))| (name, (columns, key.into_values().collect())))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn every_table_and_column_of_the_schema_is_copied_and_has_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/waybill.db", folder.path().display());
+        let db = Db::open(&url, 1).await.unwrap();
+        migrations::apply(&db).await.unwrap();
+        let mut there = schema(&db).await;
+        assert!(there.remove(OF_PROCESSES).is_some());
+        let names = |columns: &[Column]| columns.iter().map(|it| it.name.to_owned()).collect();
+        let read: BTreeMap<String, (Vec<String>, Vec<String>)> = TABLES
+            .iter()
+            .map(|it| (it.name.to_owned(), (names(&it.columns), names(&it.key))))
+            .collect();
+        assert_eq!(read, there);
+        assert!(read.values().all(|(_, key)| !key.is_empty()));
+        db.close().await;
+    }
+}

@@ -1,0 +1,223 @@
+//! `waybill copy` moves a shop that began on SQLite to another database while its service goes on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use config::{Config, Settings};
+use platform::terminal;
+use platform::token::Token;
+use serde_json::json;
+use store::migrations::copy::{self, Copied, Step};
+use store::privacy_keys;
+use store::sql::{self, Db, place, sqlite_file};
+
+use crate::commands::{misused, quoted};
+use crate::table::{self, Table};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The database to copy to: it must be empty, or have what an interrupted copy has left
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// Read that URL from a file, so that no other user of this machine sees its password
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    to_file: Option<PathBuf>,
+    /// Give up a copy, and let the file of `DATABASE_URL` be written again. What another database has taken
+    /// since it has the place of the file stays there
+    #[arg(long, conflicts_with_all = ["to", "to_file"])]
+    abandon: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
+    let source = Config::database_url(settings)?;
+    let Some(file) = sqlite_file(&source) else {
+        return Err(misused(
+            "DATABASE_URL is no SQLite file, and nothing else can be copied. From one PostgreSQL server to \
+             another, use `waybill backup` and `waybill restore`",
+        ));
+    };
+    if !file.exists() {
+        return Err(misused(format!(
+            "DATABASE_URL: there is no file {}",
+            file.display()
+        )));
+    }
+    if arguments.abandon {
+        return abandon(&source, arguments.json).await;
+    }
+    let target = target(arguments)?;
+    let own = file.canonicalize().ok();
+    if own.is_some() && sqlite_file(&target).and_then(|to| to.canonicalize().ok()) == own {
+        return Err(misused("--to: that is the database of DATABASE_URL itself"));
+    }
+    let from = process::open_any("DATABASE_URL", &source, 2).await?;
+    let to = process::migrate_any("--to", &target, 2).await?;
+    let key = Config::privacy(settings)?.key;
+    let copied = async {
+        fits(&from, &to, key.as_ref(), &source).await?;
+        let mut report = Report::new(arguments.json);
+        let (place, with_own_key) = (place(&target), key.is_none());
+        let mut show = |step| report.show(step);
+        let copied = copy::copy(&from, &to, with_own_key, &place, &mut show).await;
+        report.end();
+        copied.context(place)
+    };
+    let copied = copied.await;
+    from.close().await;
+    to.close().await;
+    shown(
+        &copied?,
+        &target,
+        &file.display().to_string(),
+        arguments.json,
+    )
+}
+
+fn target(arguments: &Arguments) -> Result<String> {
+    let url = match (&arguments.to, &arguments.to_file) {
+        (Some(url), _) => url.clone(),
+        (None, Some(file)) => {
+            let url = std::fs::read_to_string(file);
+            let url = url.with_context(|| format!("--to-file: cannot read {}", file.display()))?;
+            url.trim().to_owned()
+        }
+        (None, None) => {
+            return Err(misused(
+                "--to URL or --to-file FILE says where to copy to; --abandon gives a copy up",
+            ));
+        }
+    };
+    match sql::check_url(&url) {
+        Ok(()) => Ok(url),
+        Err(wrong) => Err(misused(format!("--to: the URL {wrong}"))),
+    }
+}
+
+async fn abandon(source: &str, json: bool) -> Result<()> {
+    let from = process::open_any("DATABASE_URL", source, 2).await?;
+    let was = copy::abandon(&from).await;
+    from.close().await;
+    let was = was?;
+    if json {
+        return table::print_json(&json!({"abandoned": was}));
+    }
+    table::print(if was {
+        "The copy is given up, and the file can be used as before. Remove the database that it was copied to.\n"
+    } else {
+        "There was no copy of this file.\n"
+    })
+}
+
+/// Checks that what is copied can be used with the key that is set.
+async fn fits(from: &Db, to: &Db, key: Option<&Token>, source: &str) -> Result<()> {
+    if key.is_none() && to.name() == "postgresql" {
+        let advice = match privacy_keys::taken_out(from).await {
+            Ok(_) => format!(
+                "take the key out of the file with `waybill privacy key --database-url {} --output \
+                 privacy.key`, set PRIVACY_KEY_FILE to privacy.key",
+                quoted(source)
+            ),
+            Err(_) => "set PRIVACY_KEY or PRIVACY_KEY_FILE to the key that the file was used with"
+                .to_owned(),
+        };
+        bail!(
+            "PRIVACY_KEY is missing, and PostgreSQL stores none: {advice} for services and commands, \
+             and run this again"
+        );
+    }
+    let checked = privacy_keys::check(from, key).await;
+    checked.with_context(|| place(source))
+}
+
+/// Says what is done: a line for each part of it, and on a terminal how far it has come.
+struct Report {
+    is_terminal: bool,
+    json: bool,
+    said: Vec<&'static str>,
+}
+
+impl Report {
+    fn new(json: bool) -> Self {
+        Report {
+            is_terminal: terminal::err_is_one(),
+            json,
+            said: Vec::new(),
+        }
+    }
+
+    /// What is begun, once.
+    fn say(&mut self, line: &'static str) {
+        if !self.json && !self.said.contains(&line) {
+            self.end();
+            self.said.push(line);
+            // If nobody reads it, the copy goes on.
+            let _ = table::print(line);
+        }
+    }
+
+    fn line(&self, text: &str) {
+        if self.is_terminal {
+            terminal::over(text);
+        }
+    }
+
+    fn show(&mut self, step: Step) {
+        match step {
+            Step::Rows { table, copied, of } => {
+                self.say("Copying all rows. Services go on.\n");
+                self.line(&format!("{table}: {copied} of {of} rows"));
+            }
+            Step::Changes { copied } => {
+                self.line(&format!("{copied} rows that were changed since"));
+            }
+            Step::Compared { table } => {
+                self.say("Comparing all rows. Services go on.\n");
+                self.line(table);
+            }
+            Step::Still { about } => {
+                self.end();
+                let seconds = about.as_secs() + 1;
+                if !self.json {
+                    let _ = table::print(&format!(
+                        "Copying the last changes. From now on nothing is written, for about {seconds} s.\n"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.line("");
+    }
+}
+
+fn shown(copied: &Copied, target: &str, file: &str, json: bool) -> Result<()> {
+    let tables = || copied.tables.iter().filter(|(_, rows)| *rows > 0);
+    let all: i64 = tables().map(|(_, rows)| rows).sum();
+    if json {
+        let tables: Vec<_> = tables()
+            .map(|(table, rows)| json!({"table": table, "rows": rows}))
+            .collect();
+        return table::print_json(&json!({
+            "rows": all,
+            "tables": tables,
+            "still_seconds": copied.still.as_secs_f64(),
+        }));
+    }
+    let mut rows = Table::new(["TABLE", "ROWS"]);
+    for (table, count) in tables() {
+        rows.row([(*table).to_owned(), format!("{count:>4}")]);
+    }
+    let (rows, to) = (rows.render(), place(target));
+    let still = Duration::from_millis(u64::try_from(copied.still.as_millis()).unwrap_or(u64::MAX));
+    table::print(&format!(
+        "\n{rows}\n{all} rows are in {to}, and are the same as in {file}. Nobody could write for {:.1} s.\n\
+         The file takes no writes any more: deliveries are answered 503, and providers post them again.\n\
+         Next, restart the services with DATABASE_URL for {to}, and run `waybill doctor`.\n",
+        still.as_secs_f64()
+    ))
+}
