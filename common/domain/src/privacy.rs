@@ -14,6 +14,7 @@ pub mod link;
 mod mentions;
 mod operator_view;
 mod person;
+pub mod transparency;
 
 use std::str::FromStr;
 use std::time::Duration;

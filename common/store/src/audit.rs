@@ -703,6 +703,46 @@ fn hash(
     keys.code("audit", &parts)
 }
 
+impl AuditEntry {
+    /// The entry as it is a leaf of the tree that checkpoints are about: JSON with sorted names, in which the
+    /// details are the text that was written.
+    pub fn leaf(&self) -> String {
+        let leaf = json!({
+            "number": self.number,
+            "at": self.at.0,
+            "actor": self.actor,
+            "action": self.action,
+            "object_id": self.object_id,
+            "shop": self.shop,
+            "details": self.text,
+        });
+        leaf.to_string()
+    }
+}
+
+/// The number of the newest entry, and how many there are until then.
+pub async fn size(db: &Db) -> Result<(i64, u64)> {
+    let ask = "select coalesce(max(number), 0) as newest, count(*) as n from audit";
+    let row = db.query(ask).fetch_one().await?;
+    let count: i64 = row.get("n")?;
+    Ok((row.get("newest")?, count.unsigned_abs()))
+}
+
+/// Calls `each` with every entry until this number, the oldest first.
+pub async fn read_until(db: &Db, newest: i64, mut each: impl FnMut(&AuditEntry)) -> Result<()> {
+    const AT_ONCE: i64 = 1000;
+    let mut after = 0;
+    while after < newest {
+        let entries = list(db, None, after, AT_ONCE).await?;
+        let Some(last) = entries.last() else { break };
+        after = last.number;
+        for entry in entries.iter().filter(|entry| entry.number <= newest) {
+            each(entry);
+        }
+    }
+    Ok(())
+}
+
 fn read(row: &Row) -> Result<AuditEntry> {
     let text: String = row.get("details")?;
     Ok(AuditEntry {

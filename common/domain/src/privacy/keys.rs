@@ -110,18 +110,28 @@ impl Keys {
         self.digest("fingerprint", &[])
     }
 
-    /// An Ed25519 signature, 64 bytes.
+    /// The Ed25519 signature of a receipt, 64 bytes.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
-        self.pair().sign(message).as_ref().to_vec()
+        self.pair("receipt").sign(message).as_ref().to_vec()
     }
 
-    /// The public key that verifies the signatures, 32 bytes.
+    /// The public key that verifies receipts, 32 bytes.
     pub fn public(&self) -> Vec<u8> {
-        self.pair().public_key().as_ref().to_vec()
+        self.pair("receipt").public_key().as_ref().to_vec()
     }
 
-    fn pair(&self) -> Ed25519KeyPair {
-        let seed = self.digest("receipt", &[]);
+    /// The Ed25519 signature of a checkpoint of the audit, 64 bytes.
+    pub fn sign_checkpoint(&self, message: &[u8]) -> Vec<u8> {
+        self.pair("checkpoint").sign(message).as_ref().to_vec()
+    }
+
+    /// The public key that verifies checkpoints, 32 bytes.
+    pub fn checkpoint_public(&self) -> Vec<u8> {
+        self.pair("checkpoint").public_key().as_ref().to_vec()
+    }
+
+    fn pair(&self, purpose: &str) -> Ed25519KeyPair {
+        let seed = self.digest(purpose, &[]);
         Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed is 32 bytes")
     }
 
