@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use domain::privacy::Keys;
 use domain::privacy::journal::{Entry, Wrong};
+use metrics::gauge;
 use platform::task;
 use providers::exports::{ExportFailure, ExportStore, Exports};
 use store::erasures::{self, Known};
@@ -220,12 +221,14 @@ fn note(known: &watch::Sender<Standing>, seen: Result<Standing, NotSeen>) {
     let seen = match seen {
         Ok(seen) => seen,
         Err(error) => {
+            show(before);
             if before == Standing::Unknown {
                 tracing::warn!(%error, "the journal of erasures cannot be read: nothing is served until it can");
             }
             return;
         }
     };
+    show(seen);
     if seen == before {
         return;
     }
@@ -237,4 +240,9 @@ fn note(known: &watch::Sender<Standing>, seen: Result<Standing, NotSeen>) {
         tracing::error!(found = %seen, mend = seen.mend(), "the database is not served");
     }
     known.send_replace(seen);
+}
+
+/// Shows in the metrics whether the database is served.
+fn show(standing: Standing) {
+    gauge!("waybill_erasure_journal_current").set(if standing.is_current() { 1.0 } else { 0.0 });
 }

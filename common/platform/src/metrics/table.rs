@@ -100,6 +100,12 @@ pub const ALL: &[Metric] = &[
     ),
     gauge(
         Every,
+        "waybill_erasure_journal_current",
+        &[],
+        "1 while the database knows every erasure of the journal and is served, else 0",
+    ),
+    gauge(
+        Every,
         "waybill_broker_up",
         &[],
         "1 while the broker takes messages, else 0; absent without a broker",

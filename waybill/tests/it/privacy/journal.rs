@@ -900,15 +900,21 @@ async fn real_processes_refuse_and_are_served_again_without_a_restart() {
     settings.push(("PRIVACY_EXPORT_URL".to_owned(), url));
     settings.push(("CONSOLE_ADDR".to_owned(), "off".to_owned()));
     let mut process = Process::start("waybill", &["serve"], &settings);
-    let status = async || {
-        let asked = reqwest::get(format!("http://127.0.0.1:{port}/readyz")).await;
+    let page = async |path: &str| {
+        let asked = reqwest::get(format!("http://127.0.0.1:{port}{path}")).await;
         match asked {
             Ok(response) => response.text().await.unwrap_or_default(),
             Err(_) => String::new(),
         }
     };
+    let status = async || page("/readyz").await;
+    let is_current = async |value: &str| {
+        let line = format!("\nwaybill_erasure_journal_current {value}\n");
+        page("/metrics").await.contains(&line)
+    };
     eventually("it listens", async || !status().await.is_empty()).await;
     assert!(status().await.contains("older"), "{}", status().await);
+    assert!(is_current("0").await, "it is not served");
     let mut command = command("waybill", &[]);
     command.args(["privacy", "reapply", "--json"]);
     command.envs(settings.iter().cloned());
@@ -921,6 +927,7 @@ async fn real_processes_refuse_and_are_served_again_without_a_restart() {
         "{done}"
     );
     eventually("it is ready", async || status().await.contains("ready")).await;
+    assert!(is_current("1").await, "it is served");
     assert!(process.terminate().await.success());
 }
 
