@@ -8,8 +8,13 @@ pub mod domain;
 pub mod identity;
 pub mod qr;
 pub mod qr_read;
+pub mod requests;
 pub mod settings;
 
-/// The file of `config` itself, because the crate needs the database and the broker.
+// Files of crates that need the database and the broker.
+#[path = "../../common/store/src/orders/cursor.rs"]
+pub mod cursor;
 #[path = "../../common/config/src/env_file.rs"]
 pub mod env_file;
+#[path = "../../common/server/src/forwarded.rs"]
+pub mod forwarded;

@@ -2,59 +2,21 @@
 //! address that the proxy names in `X-Forwarded-For`. This header is ignored if it comes from any
 //! other peer, because anybody can forge it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::header::FORWARDED;
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
 
-use crate::Peer;
+use crate::{Peer, forwarded};
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The client's address. The entries of the header are read from the right, because each proxy
-/// appends one, and the first that is not a trusted proxy is the client. The search ends at an
-/// entry that is not an address, because the entries to the left of it were written by someone
-/// unknown.
+/// The client's address, as [`forwarded::client`] finds it.
 pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
-    let is_trusted = |addr: IpAddr| trusted.iter().any(|network| network.contains(&addr));
-    let mut client = peer.to_canonical();
-    let hops = headers.get_all(FORWARDED_FOR).into_iter().rev();
-    for line in hops {
-        let Ok(line) = line.to_str() else {
-            return client;
-        };
-        for hop in line.rsplit(',').map(str::trim) {
-            if !is_trusted(client) {
-                return client;
-            }
-            let Some(addr) = address(hop) else {
-                return client;
-            };
-            client = addr.to_canonical();
-        }
-    }
-    client
-}
-
-/// Reads an address in the forms that proxies write. Some add the port, and then put an IPv6
-/// address in brackets; some use the brackets without a port; some put everything in quotes.
-fn address(entry: &str) -> Option<IpAddr> {
-    let quoted = entry
-        .strip_prefix('"')
-        .and_then(|entry| entry.strip_suffix('"'));
-    let entry = quoted.unwrap_or(entry);
-    if let Ok(address) = entry.parse::<SocketAddr>() {
-        return Some(address.ip());
-    }
-    let bracketed = entry
-        .strip_prefix('[')
-        .and_then(|entry| entry.strip_suffix(']'));
-    match bracketed {
-        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::from),
-        None => entry.parse().ok(),
-    }
+    let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
+    forwarded::client(peer, lines.map(|line| line.to_str().ok()), trusted)
 }
 
 /// The client of a request. All requests whose peer is not known count as one client.

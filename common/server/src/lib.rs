@@ -7,6 +7,7 @@ pub mod client_address;
 mod connections;
 pub mod deliveries;
 mod exchange;
+mod forwarded;
 pub mod guesses;
 pub mod html;
 pub mod probes;

@@ -1,6 +1,7 @@
 //! How the `orders` table is read. [`records`] writes it, [`view`] shows an order to API clients,
 //! and [`list`] lists orders.
 
+mod cursor;
 pub mod list;
 pub mod records;
 pub mod view;
