@@ -78,6 +78,7 @@ fn the_debian_package_has_the_programs_their_units_and_nothing_that_others_may_w
         "/usr/share/doc/waybill/sbom.json",
         "/usr/share/doc/waybill/deploy.md",
         "/usr/share/doc/waybill/examples/alerts.yml",
+        "/usr/share/doc/waybill/examples/Caddyfile",
         "/usr/share/doc/waybill/examples/dashboards/money.json",
         "/usr/lib/sysusers.d/waybill.conf",
     ] {
