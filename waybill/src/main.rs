@@ -154,7 +154,7 @@ enum Command {
     /// server, disk, and waiting jobs. All checks run at once, each ends within five seconds, and
     /// none changes anything.
     Doctor(doctor::Arguments),
-    /// Show every setting, its value and where it came from
+    /// Show every setting, its value and where it came from; or export and import them with keys and endpoints
     Config(config::Arguments),
     /// Copy the database into a file while services use it
     ///
@@ -242,7 +242,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Licenses(command)) => licenses::run(settings, command).await,
         Some(Command::Orgs(command)) => orgs::run(settings, command).await,
         Some(Command::Identity(command)) => identity::run(settings, command).await,
-        Some(Command::Config(arguments)) => config::run(settings, &arguments),
+        Some(Command::Config(arguments)) => config::run(settings, arguments).await,
         Some(Command::Copy(arguments)) => copy::run(settings, &arguments).await,
         Some(Command::Migrate(arguments)) => migrate::run(settings, &arguments).await,
         Some(Command::Backup(arguments)) => backup::backup(settings, &arguments).await,

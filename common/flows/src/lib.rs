@@ -31,6 +31,7 @@ pub mod privacy_requests;
 pub mod refunds;
 pub mod retries;
 mod sessions;
+pub mod setup;
 mod stock;
 mod subscriptions;
 

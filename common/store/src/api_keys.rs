@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -208,6 +208,74 @@ pub async fn find(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<ApiKeyEntr
         .fetch_optional()
         .await?;
     row.as_ref().map(|row| entry(row, now)).transpose()
+}
+
+/// A key as a file has it, from which no key can be made that somebody could use who does not have it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exported {
+    pub id: Uuid,
+    pub name: String,
+    /// The SHA-256 of the key, in hex.
+    #[serde(with = "hex::serde")]
+    pub hash: [u8; 32],
+    /// The names of the scopes, separated by spaces. None means all.
+    pub scopes: Option<String>,
+    /// The domains of the shops, separated by spaces. None means all.
+    pub shops: Option<String>,
+    pub account: Option<i64>,
+    /// In milliseconds since 1970.
+    pub created_at: i64,
+    pub expires_at: Option<i64>,
+}
+
+/// Every key that may be used, but for those of development, the oldest first.
+pub async fn exported(db: &Db, now: Timestamp) -> Result<Vec<Exported>> {
+    let rows = db
+        .query(
+            "select id, name, hash, scopes, shops, account, created_at, expires_at from api_keys
+             where revoked_at is null and (expires_at is null or expires_at > $1) and name <> $2
+             order by created_at, id",
+        )
+        .bind(now.0)
+        .bind(DEVELOPMENT)
+        .fetch_all()
+        .await?;
+    let exported = rows.iter().map(|row| {
+        let hash: Vec<u8> = row.get("hash")?;
+        Ok(Exported {
+            id: row.get("id")?,
+            name: row.get("name")?,
+            hash: hash.try_into().unwrap_or_default(),
+            scopes: row.get("scopes")?,
+            shops: row.get("shops")?,
+            account: row.get("account")?,
+            created_at: row.get("created_at")?,
+            expires_at: row.get("expires_at")?,
+        })
+    });
+    exported.collect()
+}
+
+/// Adds a key of a file. False when there is one with its id or the same key.
+pub async fn import(tx: &mut Tx, key: &Exported) -> Result<bool> {
+    let added = tx
+        .query(
+            "insert into api_keys (id, name, hash, scopes, shops, account, created_at, expires_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8)
+             on conflict do nothing",
+        )
+        .bind(key.id)
+        .bind(key.name.as_str())
+        .bind(key.hash.as_slice())
+        .bind(key.scopes.as_deref())
+        .bind(key.shops.as_deref())
+        .bind(key.account)
+        .bind(key.created_at)
+        .bind(key.expires_at)
+        .execute()
+        .await?;
+    Ok(added == 1)
 }
 
 fn entry(row: &Row, now: Timestamp) -> Result<ApiKeyEntry> {

@@ -231,6 +231,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "flows::operations::finish",
         "The end of an operation, found again by the next process that looks.",
     ),
+    ("flows::setup::import", ONE_CHANGE),
     ("ingress::refused_log::write", ONE_ROW),
     ("store::api_keys::note_use", ONE_ROW),
     (
