@@ -11,15 +11,13 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && install -D --target-directory=/out target/release/waybill \
     && for part in ingress orders payments privacy endpoints; do \
         ln --symbolic waybill "/out/waybill-$part"; \
-    done
+    done \
+    && install -d -m 0700 /data/data
 
-FROM debian:bookworm-slim
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --uid 10001 --user-group --no-create-home --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill \
-    && install -d -m 0700 -o waybill -g waybill /var/lib/waybill /var/lib/waybill/data
+# The C library, certificates of authorities, and nothing else: no shell, no package manager.
+FROM gcr.io/distroless/cc-debian12
 COPY --from=build /out/ /usr/local/bin/
+COPY --from=build --chown=10001:10001 --chmod=0700 /data /var/lib/waybill
 USER 10001:10001
 # Relative paths of the settings, such as the default database data/waybill.db, are below this folder.
 WORKDIR /var/lib/waybill
