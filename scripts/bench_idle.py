@@ -9,12 +9,7 @@ import os
 import pathlib
 import time
 
-from bench_tools import TICK, Database, Process, await_ready, processor_seconds, service_pids, statistics_of
-
-
-def exact(pid):
-    """The same in nanoseconds, as the scheduler counts it for the threads that live."""
-    return sum(int(task.read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
+from bench_tools import TICK, Database, Process, await_ready, nanoseconds, processor_seconds, service_pids, statistics_of
 
 
 def main():
@@ -45,7 +40,7 @@ def main():
         time.sleep(options.settle)
 
         def used():
-            return {name: (statistics_of(it.pid)[1] / TICK, exact(it.pid) / 1e9) for name, it in started.items()}
+            return {name: (statistics_of(it.pid)[1] / TICK, nanoseconds(it.pid) / 1e9) for name, it in started.items()}
 
         begun, before, servers = time.monotonic(), used(), processor_seconds(service_pids())
         time.sleep(options.seconds)

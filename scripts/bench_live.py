@@ -8,14 +8,14 @@ second line that median.
 """
 
 import argparse
-import pathlib
-import random
 import re
 import statistics
 import subprocess
 import sys
 import time
 import urllib.request
+
+from bench_tools import bounds, nanoseconds
 
 ACCEPTED = re.compile(r'^waybill_deliveries_accepted_total\{[^}]*\} (\d+)', re.M)
 
@@ -76,17 +76,6 @@ def window(arguments, watched):
 def deliveries(url):
     with urllib.request.urlopen(f"{url}/metrics") as answer:
         return sum(int(number) for number in ACCEPTED.findall(answer.read().decode()))
-
-
-def nanoseconds(pid):
-    """The processor time that the threads of a process have used."""
-    return sum(int(it.read_text().split()[0]) for it in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
-
-
-def bounds(ratios):
-    draw = random.Random(1)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[-51]
 
 
 main()

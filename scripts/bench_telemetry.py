@@ -12,7 +12,7 @@ import random
 import statistics
 import threading
 
-from bench_tools import Database, Process, Wrong, await_ready, load
+from bench_tools import Database, Process, Wrong, await_ready, bounds, load, nanoseconds
 
 COLLECTED = {}
 
@@ -33,18 +33,6 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def nanoseconds(pid):
-    """The processor time that the threads of a process have used."""
-    return sum(int(it.read_text().split()[0]) for it in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
-
-
-def bounds(ratios):
-    """Between which the median is with 95 % (bootstrap)."""
-    draw = random.Random(1)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[-51]
 
 
 def main():

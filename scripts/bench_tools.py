@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import signal
+import statistics
 import subprocess
 import time
 import urllib.error
@@ -110,6 +111,18 @@ def processor_seconds(pids):
         family |= more
         grown = bool(more)
     return sum(used[pid] for pid in family) / TICK
+
+
+def nanoseconds(pid):
+    """The processor time that the threads of a process have used, as the scheduler counts it."""
+    return sum(int(it.read_text().split()[0]) for it in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def bounds(ratios):
+    """Between which the median is with 95 % (bootstrap)."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return medians[50], medians[-51]
 
 
 def service_pids():

@@ -154,7 +154,7 @@ enum Command {
     /// server, disk, and waiting jobs. All checks run at once, each ends within five seconds, and
     /// none changes anything.
     Doctor(doctor::Arguments),
-    /// Show every setting, its value and where it came from; or export and import them with keys and endpoints
+    /// Show every setting and where it came from, or carry them to another installation
     Config(config::Arguments),
     /// Copy the database into a file while services use it
     ///

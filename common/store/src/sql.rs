@@ -659,14 +659,20 @@ fn is_dead(error: &Error) -> bool {
     }
 }
 
+/// What a SQLite file answers whose place another database has taken (`migrations::copy`).
+pub(crate) const MOVED: &str = "this database was moved";
+
 /// True when the database takes no writes: the server is a standby, or its settings say so, and a new
 /// connection may lead to one that does; or another database has taken the place of a SQLite file.
 pub fn is_read_only(error: &Error) -> bool {
     const READ_ONLY: &str = "25006";
-    // SQLite's code for what a trigger refuses, which only those of `migrations::copy` do.
+    // SQLite's code for what a trigger refuses.
     const REFUSED: &str = "1811";
-    matches!(error, Error::Database(error)
-        if error.code().is_some_and(|code| [READ_ONLY, REFUSED].contains(&code.as_ref())))
+    matches!(error, Error::Database(error) if match error.code().as_deref() {
+        Some(READ_ONLY) => true,
+        Some(REFUSED) => error.message().starts_with(MOVED),
+        _ => false,
+    })
 }
 
 /// True when the same statement may succeed later: the connection was lost, the server is out of

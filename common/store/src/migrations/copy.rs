@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::is_no_such_table;
 use crate::sql::{self, Db, Result, Tx};
 pub use changes::abandon;
 use progress::{Progress, Until};
@@ -53,6 +54,10 @@ pub enum CopyError {
         "it has what another copy has left; make it empty, or give it another database, in which nothing was done yet"
     )]
     Another,
+    #[error(
+        "somebody else copies the file too, and goes on where this copy was, or has ended it already"
+    )]
+    TakenOver,
     #[error("the file was moved already, to {0}; set DATABASE_URL to that database")]
     Moved(String),
     #[error(
@@ -153,12 +158,32 @@ pub async fn copy(
             still: Duration::ZERO,
         });
     }
-    let (id, change) = changes::begin(from).await?;
+    let copied = run(from, to, with_own_key, place, report).await;
+    copied.map_err(|error| match error {
+        // What another one has ended has no tables for the copy any more.
+        CopyError::Database(sql::Error::Database(error)) if is_no_such_table(&*error) => {
+            CopyError::TakenOver
+        }
+        error => error,
+    })
+}
+
+async fn run(
+    from: &Db,
+    to: &Db,
+    with_own_key: bool,
+    place: &str,
+    report: &mut (dyn FnMut(Step) + Send),
+) -> Done<Copied> {
+    let Some((id, change)) = changes::begin(from).await? else {
+        return Err(CopyError::TakenOver);
+    };
     progress::open(to, id, change).await?;
     let mut copy = Copy {
         from,
         to,
         id,
+        owner: progress::claim(to).await?,
         with_own_key,
         report,
     };
@@ -190,6 +215,7 @@ struct Copy<'a> {
     from: &'a Db,
     to: &'a Db,
     id: Uuid,
+    owner: i64,
     with_own_key: bool,
     report: &'a mut (dyn FnMut(Step) + Send),
 }
@@ -219,6 +245,7 @@ impl Copy<'_> {
             }
         }
         let mut target = self.to.begin().await?;
+        progress::hold(&mut target, self.owner).await?;
         progress::note_changes(&mut target, until).await?;
         target.commit().await?;
         if is_compared {
@@ -250,6 +277,7 @@ impl Copy<'_> {
         let (mut last, mut copied) = (after, 0);
         loop {
             let mut target = self.to.begin().await?;
+            progress::hold(&mut target, self.owner).await?;
             let mut is_whole = false;
             for _ in 0..COMMITTED {
                 let rows = source.query(&table.rows).bind(last).bind(CHUNK);
@@ -315,6 +343,7 @@ impl Copy<'_> {
                     .map(|row| values(&columns, row))
                     .collect::<Result<_>>()?;
                 let mut target = self.to.begin().await?;
+                progress::hold(&mut target, self.owner).await?;
                 for rows in rows.chunks(COMMITTED) {
                     insert(&mut target, table, &columns, rows, &rest).await?;
                 }
@@ -337,17 +366,19 @@ impl Copy<'_> {
         Ok(())
     }
 
-    async fn delete(&mut self, table: &'static Table, keys: &[Vec<Value>]) -> Result<()> {
+    async fn delete(&mut self, table: &'static Table, keys: &[Vec<Value>]) -> Done<()> {
         if keys.is_empty() {
             return Ok(());
         }
         let mut target = self.to.begin().await?;
+        progress::hold(&mut target, self.owner).await?;
         for key in keys {
             let query = target.query(&table.delete);
             let query = key.iter().fold(query, |query, value| value.bound(query));
             query.execute().await?;
         }
-        target.commit().await
+        target.commit().await?;
+        Ok(())
     }
 
     /// Checks that the copy has this row.
@@ -408,6 +439,7 @@ impl Copy<'_> {
         let progress = Progress::read(self.to).await?;
         self.changes(&mut source, &progress, until, true).await?;
         let mut target = self.to.begin().await?;
+        progress::hold(&mut target, self.owner).await?;
         progress::note_changes(&mut target, until).await?;
         let mut tables = Vec::new();
         for table in TABLES.iter() {

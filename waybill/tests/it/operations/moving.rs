@@ -235,6 +235,40 @@ async fn deliveries_that_come_while_a_shop_is_moved_are_taken_once() {
     db.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_who_copy_at_once_one_ends_and_the_copy_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path();
+    let address = format!("sqlite://{}/shop.db", there.display());
+    let before = settings(free_port(), &address);
+    assert!(waybill(&before, there, &["migrate"]).await.status.success());
+    for name in ["till", "office", "store"] {
+        let made = waybill(&before, there, &["keys", "create", name]).await;
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    }
+    let backend = Backend::create().await;
+    let copy = ["copy", "--to", &backend.database_url];
+    let both = tokio::join!(
+        waybill(&before, there, &copy),
+        waybill(&before, there, &copy),
+        waybill(&before, there, &copy)
+    );
+    let outputs = [both.0, both.1, both.2];
+    let ended = outputs.iter().filter(|it| it.status.success()).count();
+    assert!(ended >= 1, "{outputs:?}");
+    for output in outputs.iter().filter(|it| !it.status.success()) {
+        let said = text(&output.stderr);
+        let expected = ["goes on where this copy was", "was moved already"];
+        assert!(expected.iter().any(|it| said.contains(it)), "{said}");
+    }
+    let after = settings(free_port(), &backend.database_url);
+    let keys = waybill(&after, there, &["keys", "list", "--json"]).await;
+    let keys: Value = serde_json::from_slice(&keys.stdout).unwrap();
+    assert_eq!(keys.as_array().unwrap().len(), 3);
+    let audit = waybill(&after, there, &["audit", "verify"]).await;
+    assert!(audit.status.success(), "{}", text(&audit.stderr));
+}
+
 /// The error of `waybill copy` with these settings beside those of the file.
 async fn refused(there: &std::path::Path, file: &str, own: &[(&str, &str)], to: &str) -> String {
     let mut settings = settings(free_port(), &format!("sqlite://{file}"));

@@ -71,7 +71,12 @@ fn is_few(index: &str) -> bool {
 
 /// Statements that may read more than an index leads to: the file, what the statement has in it,
 /// and why.
-const ALLOWED: [(&str, &str, &str); 7] = [
+const ALLOWED: [(&str, &str, &str); 8] = [
+    (
+        "audit.rs",
+        "max(number), 0) as newest",
+        "a checkpoint is about every entry, and reads all of them",
+    ),
     (
         "identity_provider.rs",
         "set provider_id = former_id",

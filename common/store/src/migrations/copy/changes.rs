@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use uuid::Uuid;
 
 use super::tables::{TABLES, Table, Value, all, values};
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, MOVED, Result, Row, Tx};
 
 /// The tables for the copy alone. The row of `copy_state` names this copy, so that one that was begun
 /// again does not go on where another one has ended.
@@ -38,7 +38,7 @@ static REFUSE: LazyLock<Vec<String>> = LazyLock::new(|| {
     let refuse = triggers.map(|(on, name)| {
         format!(
             "create trigger moved_{on}_{name} before {on} on {name}
-             begin select raise(abort, 'this database was moved, and nothing is written into it'); end"
+             begin select raise(abort, '{MOVED}, and nothing is written into it'); end"
         )
     });
     refuse.collect()
@@ -99,9 +99,14 @@ async fn has(tx: &mut Tx, table: &str) -> Result<bool> {
     Ok(tx.query(ask).bind(table).fetch_optional().await?.is_some())
 }
 
-/// Begins to note changes, or goes on. Returns which copy this is, and the number of the newest change.
-pub async fn begin(from: &Db) -> Result<(Uuid, i64)> {
+/// Begins to note changes, or goes on. Returns which copy this is, and the number of the newest change. None
+/// when the file was moved meanwhile.
+pub async fn begin(from: &Db) -> Result<Option<(Uuid, i64)>> {
     let mut tx = from.begin().await?;
+    if has(&mut tx, "moved_to").await? {
+        tx.rollback().await?;
+        return Ok(None);
+    }
     if !has(&mut tx, "copy_state").await? {
         for statement in TABLES_OF_COPY {
             tx.query(statement).execute().await?;
@@ -114,7 +119,7 @@ pub async fn begin(from: &Db) -> Result<(Uuid, i64)> {
     let id = row.get("id")?;
     let newest = last(&mut tx).await?;
     tx.commit().await?;
-    Ok((id, newest))
+    Ok(Some((id, newest)))
 }
 
 /// The number of the newest change.

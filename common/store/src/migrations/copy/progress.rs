@@ -1,8 +1,6 @@
 //! How far a copy has come, in a table of the database that is copied to. While it is there the database is
 //! not whole, and nobody serves it.
 
-use std::sync::LazyLock;
-
 use uuid::Uuid;
 
 use super::CopyError;
@@ -12,21 +10,32 @@ use crate::sql::{Db, Result, Tx};
 const SET: &str = "insert into copy_progress (name, value) values ($1, $2)
     on conflict (name) do update set value = excluded.value";
 
+const OWNER: &str = "owner";
+
 /// The numbers that a copy is known by: a UUID has twice as many digits as fit.
-static ID: LazyLock<[String; 2]> = LazyLock::new(|| ["copy, high".into(), "copy, low".into()]);
+const ID: [&str; 2] = ["copy, high", "copy, low"];
 
 fn halves(copy: Uuid) -> [i64; 2] {
     let (high, low) = copy.as_u64_pair();
     [high.cast_signed(), low.cast_signed()]
 }
 
-async fn exists(db: &Db) -> Result<bool> {
-    let ask = if db.name() == "sqlite" {
+/// Of two who begin at once the second one finds what the first one has begun. The number has no meaning.
+const BEGIN: i64 = 0x5761_7962_696c_6c02;
+
+/// The question whether the table is there.
+fn ask(db: &Db) -> &'static str {
+    if db.name() == "sqlite" {
         "select 1 as n from sqlite_schema where type = 'table' and name = $1"
     } else {
         "select 1 as n where to_regclass($1) is not null"
-    };
-    let row = db.query(ask).bind("copy_progress").fetch_optional().await?;
+    }
+}
+
+const TABLE: &str = "copy_progress";
+
+async fn exists(db: &Db) -> Result<bool> {
+    let row = db.query(ask(db)).bind(TABLE).fetch_optional().await?;
     Ok(row.is_some())
 }
 
@@ -40,9 +49,9 @@ pub async fn is_of(to: &Db, copy: Uuid) -> Result<bool> {
     if !exists(to).await? {
         return Ok(false);
     }
-    for (name, half) in ID.iter().zip(halves(copy)) {
+    for (name, half) in ID.into_iter().zip(halves(copy)) {
         let ask = to.query("select value from copy_progress where name = $1");
-        let row = ask.bind(name.as_str()).fetch_optional().await?;
+        let row = ask.bind(name).fetch_optional().await?;
         if row.map(|row| row.get("value")).transpose()? != Some(half) {
             return Ok(false);
         }
@@ -53,14 +62,17 @@ pub async fn is_of(to: &Db, copy: Uuid) -> Result<bool> {
 /// Begins a copy in a database that has no rows, or goes on with one. What was changed in the file until this
 /// change is in each snapshot from now on.
 pub async fn open(to: &Db, copy: Uuid, change: i64) -> std::result::Result<(), CopyError> {
-    if exists(to).await? {
+    let mut tx = to.begin().await?;
+    tx.lock(BEGIN).await?;
+    let found = tx.query(ask(to)).bind(TABLE).fetch_optional().await?;
+    if found.is_some() {
+        tx.rollback().await?;
         return if is_of(to, copy).await? {
             Ok(())
         } else {
             Err(CopyError::Another)
         };
     }
-    let mut tx = to.begin().await?;
     for table in TABLES.iter() {
         if super::count(&mut tx, table).await? > 0 {
             return Err(CopyError::NotEmpty(table.name));
@@ -68,16 +80,34 @@ pub async fn open(to: &Db, copy: Uuid, change: i64) -> std::result::Result<(), C
     }
     let table = "create table copy_progress (name text primary key, value bigint not null)";
     tx.query(table).execute().await?;
-    for (name, half) in ID.iter().zip(halves(copy)) {
-        tx.query(SET)
-            .bind(name.as_str())
-            .bind(half)
-            .execute()
-            .await?;
+    for (name, half) in ID.into_iter().zip(halves(copy)) {
+        tx.query(SET).bind(name).bind(half).execute().await?;
     }
     note_changes(&mut tx, change).await?;
     tx.commit().await?;
     Ok(())
+}
+
+/// Takes the copy over from whoever runs it: one that still does fails at its next step. Returns the number by
+/// which [`hold`] knows us.
+pub async fn claim(to: &Db) -> Result<i64> {
+    // The half that is random.
+    let (_, random) = Uuid::now_v7().as_u64_pair();
+    let owner = random.cast_signed();
+    let mut tx = to.begin().await?;
+    tx.query(SET).bind(OWNER).bind(owner).execute().await?;
+    tx.commit().await?;
+    Ok(owner)
+}
+
+/// Makes sure until the end of this transaction that nobody has taken the copy over.
+pub async fn hold(tx: &mut Tx, owner: i64) -> std::result::Result<(), CopyError> {
+    let ask = tx.query("select value from copy_progress where name = $1 for update");
+    let row = ask.bind(OWNER).fetch_optional().await?;
+    match row.map(|row| row.get("value")).transpose()? {
+        Some(found) if found == owner => Ok(()),
+        Some::<i64>(_) | None => Err(CopyError::TakenOver),
+    }
 }
 
 /// How far a table has come: until a rowid, or whole.

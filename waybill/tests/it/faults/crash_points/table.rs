@@ -194,6 +194,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("waybill::commands::orgs::set_owner", Commands, Both),
     ("store::migrations::copy::changes::begin", Moves, Both),
     ("store::migrations::copy::progress::open", Moves, Both),
+    ("store::migrations::copy::progress::claim", Moves, Both),
     ("store::migrations::copy::rows", Moves, Both),
     ("store::migrations::copy::round", Moves, Both),
     ("store::migrations::copy::delete", Moves, Both),
