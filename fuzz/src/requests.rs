@@ -14,13 +14,13 @@ const PEERS: [&str; 4] = ["10.0.0.1", "::ffff:10.1.2.3", "203.0.113.9", "fd00::7
 pub fn check(data: &[u8]) {
     let mut input = Input::new(data);
     if input.byte().is_multiple_of(3) {
-        cursor(&mut input);
+        cursor(input);
     } else {
-        forwarded(&mut input);
+        forwarded(input);
     }
 }
 
-fn forwarded(input: &mut Input) {
+fn forwarded(mut input: Input) {
     let trusted: Vec<IpNet> = ["10.0.0.0/8", "fd00::/8", "198.51.100.7/32"]
         .map(|net| net.parse().expect("a network"))
         .into();
@@ -43,10 +43,13 @@ fn forwarded(input: &mut Input) {
         let lines = [Some(header), Some(forged), None];
         assert_eq!(client(peer, lines, &trusted), found, "{whole:?}");
     }
-    assert_eq!(client(peer, [None, Some(header)], &trusted), peer.to_canonical());
+    assert_eq!(
+        client(peer, [None, Some(header)], &trusted),
+        peer.to_canonical()
+    );
 }
 
-fn cursor(input: &mut Input) {
+fn cursor(mut input: Input) {
     let place = Cursor {
         at: input.number(),
         id: input.number(),
