@@ -1,5 +1,6 @@
 //! The API keys and endpoints of an installation as a file has them, to set up another installation alike.
 
+use domain::api_key::{self, Scope};
 use domain::endpoint::{Secret, State};
 use domain::event::Pattern;
 use domain::time::Timestamp;
@@ -21,6 +22,8 @@ use crate::endpoints::{LONGEST_URL, MOST_TYPES};
 pub enum NotImported {
     #[error("the endpoint {0} of the file cannot be added: {1}")]
     Endpoint(Uuid, String),
+    #[error("the API key {0} of the file cannot be added: {1}")]
+    Key(Uuid, String),
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -89,6 +92,9 @@ pub async fn import(
     allowed: &Allowed,
     setup: &Setup,
 ) -> Result<Vec<Imported>, NotImported> {
+    for key in &setup.keys {
+        check_key(key).map_err(|wrong| NotImported::Key(key.id, wrong))?;
+    }
     let mut checked = Vec::new();
     for endpoint in &setup.endpoints {
         checked.push(check(allowed, endpoint)?);
@@ -149,7 +155,23 @@ pub async fn import(
     Ok(imported)
 }
 
-/// Checks an endpoint of a file, which anybody may have written.
+/// Checks a key of a file, which anybody may have written.
+fn check_key(key: &Exported) -> Result<(), String> {
+    if key.name.trim().is_empty() || key.name.contains(char::is_control) {
+        return Err("it has no name".to_owned());
+    }
+    for scope in key.scopes.iter().flat_map(|it| it.split(' ')) {
+        let known = scope.parse::<Scope>();
+        known.map_err(|wrong| format!("its scope {scope:?}: {wrong}"))?;
+    }
+    for shop in key.shops.iter().flat_map(|it| it.split(' ')) {
+        let known = api_key::shop(shop);
+        known.map_err(|wrong| format!("its shop {shop:?}: {wrong}"))?;
+    }
+    Ok(())
+}
+
+/// Checks an endpoint of a file.
 fn check(
     allowed: &Allowed,
     endpoint: &ExportedEndpoint,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, Error, Result, Row, Tx};
 use domain::api_key::{Rights, Scope, Shops, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -246,7 +246,9 @@ pub async fn exported(db: &Db, now: Timestamp) -> Result<Vec<Exported>> {
         Ok(Exported {
             id: row.get("id")?,
             name: row.get("name")?,
-            hash: hash.try_into().unwrap_or_default(),
+            hash: hash
+                .try_into()
+                .map_err(|_| Error::Decode("the hash of a key has 32 bytes".into()))?,
             scopes: row.get("scopes")?,
             shops: row.get("shops")?,
             account: row.get("account")?,

@@ -202,7 +202,7 @@ async fn import(settings: &Settings, file: &Path, json: bool, operator: &Operato
     db.close().await;
     let imported = imported.map_err(|refused| match refused {
         NotImported::Database(error) => error.into(),
-        refused @ NotImported::Endpoint(..) => misused(refused.to_string()),
+        refused => misused(refused.to_string()),
     })?;
     let differ: BTreeMap<&String, &String> = given
         .settings

@@ -28,9 +28,9 @@ pub use changes::abandon;
 use progress::{Progress, Until};
 use tables::{Column, TABLES, Table, Value, cells, values};
 
-/// How many rows are read at a time. A body may have some megabytes.
-const CHUNK: i64 = 64;
-/// How many chunks are committed at a time.
+/// How many rows are read and written at a time. A body may have some megabytes.
+const CHUNK: u32 = 64;
+/// How many such chunks are committed at a time.
 const COMMITTED: usize = 64;
 /// How many changes are read at a time.
 const CHANGES: i64 = 1_000;
@@ -158,43 +158,35 @@ pub async fn copy(
             still: Duration::ZERO,
         });
     }
-    let copied = run(from, to, with_own_key, place, report).await;
-    copied.map_err(|error| match error {
+    let copied = async {
+        let Some((id, change)) = changes::begin(from).await? else {
+            return Err(CopyError::TakenOver);
+        };
+        progress::open(to, id, change).await?;
+        let mut copy = Copy {
+            from,
+            to,
+            id,
+            owner: progress::claim(to).await?,
+            with_own_key,
+            report,
+        };
+        copy.round(false).await?;
+        copy.rounds().await?;
+        copy.round(true).await?;
+        let last = copy.rounds().await?;
+        (copy.report)(Step::Still {
+            about: last.max(SHORT),
+        });
+        copy.end(place).await
+    };
+    copied.await.map_err(|error| match error {
         // What another one has ended has no tables for the copy any more.
         CopyError::Database(sql::Error::Database(error)) if is_no_such_table(&*error) => {
             CopyError::TakenOver
         }
         error => error,
     })
-}
-
-async fn run(
-    from: &Db,
-    to: &Db,
-    with_own_key: bool,
-    place: &str,
-    report: &mut (dyn FnMut(Step) + Send),
-) -> Done<Copied> {
-    let Some((id, change)) = changes::begin(from).await? else {
-        return Err(CopyError::TakenOver);
-    };
-    progress::open(to, id, change).await?;
-    let mut copy = Copy {
-        from,
-        to,
-        id,
-        owner: progress::claim(to).await?,
-        with_own_key,
-        report,
-    };
-    copy.round(false).await?;
-    copy.rounds().await?;
-    copy.round(true).await?;
-    let last = copy.rounds().await?;
-    (copy.report)(Step::Still {
-        about: last.max(SHORT),
-    });
-    copy.end(place).await
 }
 
 async fn count(tx: &mut Tx, table: &'static Table) -> Result<i64> {
@@ -280,7 +272,7 @@ impl Copy<'_> {
             progress::hold(&mut target, self.owner).await?;
             let mut is_whole = false;
             for _ in 0..COMMITTED {
-                let rows = source.query(&table.rows).bind(last).bind(CHUNK);
+                let rows = source.query(&table.rows).bind(last).bind(i64::from(CHUNK));
                 let rows = rows.fetch_all().await?;
                 let Some(row) = rows.last() else {
                     is_whole = true;
@@ -344,7 +336,7 @@ impl Copy<'_> {
                     .collect::<Result<_>>()?;
                 let mut target = self.to.begin().await?;
                 progress::hold(&mut target, self.owner).await?;
-                for rows in rows.chunks(COMMITTED) {
+                for rows in rows.chunks(CHUNK as usize) {
                     insert(&mut target, table, &columns, rows, &rest).await?;
                 }
                 target.commit().await?;
@@ -400,7 +392,7 @@ impl Copy<'_> {
         let (mut there, mut here) = (Sum::default(), Sum::default());
         let mut last = 0;
         loop {
-            let rows = source.query(&table.rows).bind(last).bind(CHUNK);
+            let rows = source.query(&table.rows).bind(last).bind(i64::from(CHUNK));
             let rows = rows.fetch_all().await?;
             let Some(row) = rows.last() else { break };
             last = row.get("copied_row")?;
@@ -417,7 +409,7 @@ impl Copy<'_> {
                     key.iter().fold(query, |query, value| value.bound(query))
                 }
             };
-            let rows = query.bind(CHUNK).fetch_all().await?;
+            let rows = query.bind(i64::from(CHUNK)).fetch_all().await?;
             let Some(row) = rows.last() else { break };
             key = Some(values(&table.key, row)?);
             for row in &rows {

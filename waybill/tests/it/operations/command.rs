@@ -1,39 +1,32 @@
 //! The `waybill` command as a person uses it.
 
-use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Output;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde_json::{Value, json};
-use signed_note::{Note, StandardVerifier, VerifierList};
-use store::sql::Db;
+use serde_json::Value;
 use tempfile::TempDir;
-use tlog_tiles::{Checkpoint, check_record, check_tree, record_hash};
 
 use crate::support::eventually;
 use crate::support::process::{Process, command, free_port, is_ready, output};
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// A folder to run in, with the settings of a development start there.
-struct Shop {
-    folder: TempDir,
+pub struct Shop {
+    pub folder: TempDir,
     port: u16,
 }
 
 impl Shop {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Shop {
             folder: tempfile::tempdir().unwrap(),
             port: free_port(),
         }
     }
 
-    fn settings(&self) -> Vec<(String, String)> {
+    pub fn settings(&self) -> Vec<(String, String)> {
         let database = self.folder.path().join("shop.db");
         vec![
             ("LISTEN_ADDR".into(), format!("127.0.0.1:{}", self.port)),
@@ -55,7 +48,7 @@ impl Shop {
         process
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub fn run(&self, arguments: &[&str]) -> Output {
         let mut command = command("waybill", &[]);
         // As the process, which is on SQLite whatever the backend of the tests.
         command.env_remove("PRIVACY_KEY");
@@ -832,54 +825,6 @@ async fn health_says_whether_the_service_is_ready() {
     assert!(up.status.success() && text(&up.stdout).contains("ready"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_program_says_what_it_is_made_of() {
-    let shop = Shop::new();
-    let said = text(&shop.run(&["version"]).stdout);
-    assert!(
-        said.contains(env!("CARGO_PKG_VERSION")) && said.contains("--sbom"),
-        "{said}"
-    );
-    let found: Value = serde_json::from_slice(&shop.run(&["version", "--json"]).stdout).unwrap();
-    let db = Db::open("sqlite::memory:", 1).await.unwrap();
-    let row = db.query("select sqlite_version() as version").fetch_one();
-    let sqlite: String = row.await.unwrap().get("version").unwrap();
-    assert_eq!(found["sqlite"], sqlite, "it is the one that is compiled in");
-
-    let sbom: Value = serde_json::from_slice(&shop.run(&["version", "--sbom"]).stdout).unwrap();
-    let components = sbom["components"].as_array().unwrap();
-    let references: BTreeSet<&str> = components
-        .iter()
-        .chain([&sbom["metadata"]["component"]])
-        .map(|it| it["bom-ref"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        references.len(),
-        components.len() + 1,
-        "each has its own reference"
-    );
-    let others = components.iter().filter(|it| it["purl"].is_string());
-    assert_eq!(found["libraries"], others.count());
-    for needs in sbom["dependencies"].as_array().unwrap() {
-        let of = needs["ref"].as_str().unwrap();
-        let needed = needs["dependsOn"].as_array().unwrap().iter();
-        for needed in needed.map(|it| it.as_str().unwrap()).chain([of]) {
-            assert!(references.contains(needed), "{of} needs {needed}");
-        }
-    }
-    let notices = text(&shop.run(&["version", "--notices"]).stdout);
-    for component in components.iter().filter(|it| it["hashes"].is_array()) {
-        let name = component["name"].as_str().unwrap();
-        let version = component["version"].as_str().unwrap();
-        assert!(
-            notices.contains(&format!("{name} {version}")),
-            "{name} {version}"
-        );
-    }
-    let both = shop.run(&["version", "--sbom", "--notices"]);
-    assert_eq!(both.status.code(), Some(2));
-}
-
 #[test]
 fn what_a_migration_would_do_is_shown_and_not_done() {
     let shop = Shop::new();
@@ -898,249 +843,4 @@ fn what_a_migration_would_do_is_shown_and_not_done() {
     assert!(shop.run(&["migrate"]).status.success());
     let applied: Value = serde_json::from_slice(&shop.run(&plan).stdout).unwrap();
     assert!(applied[0]["applied"] == true, "{applied}");
-}
-
-/// What somebody checks who trusts neither us nor our programs: the checkpoint, and the proofs that come with it.
-struct Checked {
-    size: u64,
-    root: tlog_tiles::Hash,
-}
-
-/// Opens a checkpoint with the key that was published.
-fn opened(key: &str, checkpoint: &str) -> Checked {
-    let verifier = StandardVerifier::new(key).unwrap();
-    let note = Note::from_bytes(checkpoint.as_bytes()).unwrap();
-    let verifiers = VerifierList::new(vec![Box::new(verifier)]);
-    let (verified, _) = note.verify(&verifiers).unwrap();
-    assert_eq!(verified.len(), 1);
-    let checkpoint = Checkpoint::from_bytes(note.text()).unwrap();
-    assert_eq!(checkpoint.origin(), "shop.example/audit");
-    Checked {
-        size: checkpoint.size(),
-        root: *checkpoint.hash(),
-    }
-}
-
-fn hashes<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<tlog_tiles::Hash> {
-    let lines = lines.take_while(|line| !line.is_empty());
-    lines
-        .map(|line| tlog_tiles::Hash::parse_hash(line).unwrap())
-        .collect()
-}
-
-#[test]
-fn programs_of_others_check_the_audit() {
-    let shop = Shop::new();
-    let of_log = |arguments: &[&str]| {
-        let all = [&["audit"], arguments, &["--origin", "shop.example/audit"]].concat();
-        let output = shop.run(&all);
-        (
-            output.status.success(),
-            text(&output.stdout),
-            text(&output.stderr),
-        )
-    };
-    let said = |arguments: &[&str]| {
-        let (is_done, out, error) = of_log(arguments);
-        assert!(is_done, "{arguments:?}: {error}");
-        out
-    };
-    assert!(shop.run(&["migrate"]).status.success());
-    let mut older: Option<(Checked, PathBuf)> = None;
-    let mut key = String::new();
-    for created in 1..=6u64 {
-        let name = format!("till-{created}");
-        assert!(shop.run(&["keys", "create", &name]).status.success());
-        key = said(&["key"]).trim().to_owned();
-        let signed = said(&["checkpoint"]);
-        let now = opened(&key, &signed);
-        assert_eq!(now.size, created);
-        for number in 1..=created {
-            let proof = said(&["prove", &number.to_string()]);
-            let mut lines = proof.lines();
-            assert_eq!(lines.next(), Some("c2sp.org/tlog-proof@v1"));
-            let entry = lines.next().unwrap().strip_prefix("extra ").unwrap();
-            let entry = BASE64_STANDARD.decode(entry).unwrap();
-            let index = format!("index {}", number - 1);
-            assert_eq!(lines.next(), Some(index.as_str()));
-            let path = hashes(&mut lines);
-            let (_, checkpoint) = proof.split_once("\n\n").unwrap();
-            let in_proof = opened(&key, checkpoint);
-            assert_eq!((in_proof.size, in_proof.root), (now.size, now.root));
-            let leaf = record_hash(&entry);
-            check_record(&path, now.size, now.root, number - 1, leaf).unwrap();
-            let entry: Value = serde_json::from_slice(&entry).unwrap();
-            assert_eq!(
-                (&entry["number"], &entry["action"]),
-                (&json!(number), &json!("key.created"))
-            );
-        }
-        if let Some((before, file)) = &older {
-            let sent = said(&["checkpoint", "--since", file.to_str().unwrap()]);
-            let mut lines = sent.lines();
-            let old = format!("old {}", before.size);
-            assert_eq!(lines.next(), Some(old.as_str()));
-            let proof = hashes(&mut lines);
-            check_tree(&proof, now.size, now.root, before.size, before.root).unwrap();
-        }
-        let file = shop.folder.path().join(format!("{created}.checkpoint"));
-        std::fs::write(&file, signed).unwrap();
-        // Some steps are from the first checkpoint, and some from the one before.
-        if created != 3 {
-            older = Some((now, file));
-        }
-    }
-
-    // An entry that was changed by somebody who has our key too is found by whoever has an older checkpoint.
-    let (_, file) = older.unwrap();
-    let text_of = std::fs::read_to_string(&file).unwrap();
-    assert!(StandardVerifier::new(&key).is_ok() && text_of.contains("shop.example/audit"));
-    let foreign = shop.folder.path().join("foreign");
-    std::fs::write(&foreign, text_of.replace("\n6\n", "\n5\n")).unwrap();
-    let (is_done, _, error) = of_log(&["checkpoint", "--since", foreign.to_str().unwrap()]);
-    assert!(
-        !is_done && error.contains("has no checkpoint that is signed"),
-        "{error}"
-    );
-    let (is_done, _, error) = of_log(&["prove", "7"]);
-    assert!(!is_done && error.contains("there is no entry 7"), "{error}");
-    let mut other = command("waybill", &[]);
-    other.env_remove("PRIVACY_KEY").envs(shop.settings());
-    other.args(["audit", "key", "--origin", "a b"]);
-    assert_eq!(output(other).status.code(), Some(2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_signed_of_an_audit_that_was_changed() {
-    let shop = Shop::new();
-    assert!(shop.run(&["migrate"]).status.success());
-    for name in ["till", "office"] {
-        assert!(shop.run(&["keys", "create", name]).status.success());
-    }
-    let signed = text(&shop.run(&["audit", "checkpoint"]).stdout);
-    let file = shop.folder.path().join("kept.checkpoint");
-    std::fs::write(&file, signed).unwrap();
-    let address = format!("sqlite://{}", shop.folder.path().join("shop.db").display());
-    let db = Db::open(&address, 1).await.unwrap();
-    let mut tx = db.begin().await.unwrap();
-    let change = "update audit set actor = 'nobody' where number = 1";
-    tx.query(change).execute().await.unwrap();
-    tx.commit().await.unwrap();
-    db.close().await;
-    for arguments in [
-        &["audit", "checkpoint"][..],
-        &["audit", "checkpoint", "--since", file.to_str().unwrap()],
-        &["audit", "prove", "2"],
-    ] {
-        let output = shop.run(arguments);
-        assert_eq!(output.status.code(), Some(1));
-        let error = text(&output.stderr);
-        assert!(
-            error.contains("the audit is broken, and nothing is signed"),
-            "{error}"
-        );
-    }
-}
-
-#[test]
-fn another_installation_is_set_up_alike() {
-    let (from, to) = (Shop::new(), Shop::new());
-    for shop in [&from, &to] {
-        assert!(shop.run(&["migrate"]).status.success());
-    }
-    let made = text(
-        &from
-            .run(&["keys", "create", "till", "--scope", "orders:read"])
-            .stdout,
-    );
-    let key = made.lines().next().unwrap().to_owned();
-    assert!(from.run(&["keys", "create", "gone"]).status.success());
-    assert!(from.run(&["keys", "revoke", "gone"]).status.success());
-    let url = "https://hooks.example/waybill";
-    let added = from.run(&["endpoints", "add", url, "--type", "order.*", "--json"]);
-    let added: Value = serde_json::from_slice(&added.stdout).unwrap();
-    let (id, secret) = (
-        added["id"].as_str().unwrap(),
-        added["secret"].as_str().unwrap(),
-    );
-    assert!(from.run(&["endpoints", "pause", id]).status.success());
-
-    let file = from.folder.path().join("setup.json");
-    let file = file.to_str().unwrap();
-    let said = text(&from.run(&["config", "export", file]).stdout);
-    assert!(said.contains("API keys (1) and endpoints (1)"), "{said}");
-    let written = std::fs::read_to_string(file).unwrap();
-    assert!(
-        !written.contains(secret) && !written.contains(&key),
-        "{written}"
-    );
-    assert!(written.contains("\"RUST_LOG\": \"warn\""), "{written}");
-    let mode = std::fs::metadata(file).unwrap().permissions().mode();
-    assert_eq!(mode & 0o077, 0, "nobody else reads it");
-    let again = from.run(&["config", "export", file]);
-    assert_eq!(again.status.code(), Some(1), "it overwrites nothing");
-
-    // One that cannot be added leaves nothing behind, and says which.
-    let wrong = from.folder.path().join("wrong.json");
-    std::fs::write(&wrong, written.replace("https://hooks", "ftp://hooks")).unwrap();
-    let refused = to.run(&["config", "import", wrong.to_str().unwrap()]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains(id), "{refused:?}");
-    let listed = |shop: &Shop, what: &str| -> Value {
-        serde_json::from_slice(&shop.run(&[what, "list", "--json"]).stdout).unwrap()
-    };
-    assert_eq!(listed(&to, "keys"), json!([]));
-
-    let imported = to.run(&["config", "import", file, "--json"]);
-    let imported: Value = serde_json::from_slice(&imported.stdout).unwrap();
-    assert_eq!(imported["imported"][0]["added"], json!(true), "{imported}");
-    let other = imported["imported"][1]["secret"].as_str().unwrap();
-    assert!(other.starts_with("whsec_") && other != secret, "{imported}");
-    assert!(
-        imported["settings_that_differ"]["LISTEN_ADDR"].is_string(),
-        "{imported}"
-    );
-    let endpoints = listed(&to, "endpoints");
-    assert_eq!(
-        (
-            &endpoints[0]["url"],
-            &endpoints[0]["state"],
-            &endpoints[0]["types"]
-        ),
-        (&json!(url), &json!("paused"), &json!(["order.*"])),
-        "{endpoints}"
-    );
-    let keys = listed(&to, "keys");
-    assert_eq!(keys.as_array().unwrap().len(), 1);
-    assert_eq!(
-        (&keys[0]["name"], &keys[0]["scopes"]),
-        (&json!("till"), &json!(["orders:read"]))
-    );
-    let audited = text(&to.run(&["audit", "list"]).stdout);
-    assert!(
-        audited.contains("key.created") && audited.contains("endpoint.added"),
-        "{audited}"
-    );
-
-    // Again, nothing is added. With their secrets, receivers need no other one.
-    let again = text(&to.run(&["config", "import", file]).stdout);
-    assert!(
-        again.contains("there already") && !again.contains("whsec_"),
-        "{again}"
-    );
-    let with = from.folder.path().join("with-secrets.json");
-    let with = with.to_str().unwrap();
-    assert!(
-        from.run(&["config", "export", with, "--with-secrets"])
-            .status
-            .success()
-    );
-    assert!(std::fs::read_to_string(with).unwrap().contains(secret));
-    let third = Shop::new();
-    assert!(third.run(&["migrate"]).status.success());
-    let imported = text(&third.run(&["config", "import", with, "--json"]).stdout);
-    assert!(
-        !imported.contains("whsec_"),
-        "it has the one of the file: {imported}"
-    );
 }

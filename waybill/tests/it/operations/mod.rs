@@ -1,6 +1,7 @@
 //! Tests of the operators' commands, health checks and metrics.
 
 pub mod backup;
+pub mod checkpoints;
 pub mod command;
 pub mod conformance;
 pub mod connect;
@@ -18,9 +19,11 @@ pub mod pooler;
 pub mod refused;
 pub mod replay;
 pub mod sandbox;
+pub mod setup;
 pub mod statements;
 pub mod supervisor;
 pub mod telemetry;
 pub mod terminal;
 pub mod traces;
+pub mod version;
 pub mod zone;
