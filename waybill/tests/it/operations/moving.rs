@@ -106,6 +106,8 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
     // What is posted to it is not taken, and it says that it is not ready.
     let refused = waybill(&before, there, &["trigger", "orders/create", "--seed", "9"]).await;
     assert!(!refused.status.success(), "{}", text(&refused.stdout));
+    let said = text(&refused.stdout) + &text(&refused.stderr);
+    assert!(said.contains("503"), "{said}");
     let health = waybill(&before, there, &["health"]).await;
     assert_eq!(health.status.code(), Some(1), "{}", text(&health.stdout));
     assert!(process.terminate().await.success());

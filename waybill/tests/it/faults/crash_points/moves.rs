@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Output;
 
 use platform::crash_point::Moment;
-use store::sql::Db;
+use store::sql::{Db, is_outage, is_read_only};
 
 use super::table::{Area, targets};
 use super::world::ABORTED;
@@ -98,6 +98,10 @@ async fn a_copy_that_dies_goes_on_where_it_was() {
         if target.of.ends_with("copy::end") && committed {
             // From here on the copy alone is used, when it is whole.
             assert!(!served.status.success(), "{}: {served:?}", target.name);
+            let mut tx = shop.file.begin().await.unwrap();
+            let refused = tx.query("delete from orgs").execute().await.unwrap_err();
+            assert!(is_read_only(&refused) && is_outage(&refused), "{refused}");
+            tx.rollback().await.unwrap();
         } else if !is_moved {
             assert!(served.status.success(), "{}: {served:?}", target.name);
         }
