@@ -263,16 +263,23 @@ pub struct ScanPage {
     pub last: Option<JobId>,
 }
 
-/// The next deliveries after the job `after` that may be about somebody:
+/// The next deliveries after the job `after` that may be about somebody of this shop:
 ///
-/// - all deliveries that are not done;
 /// - all deliveries of the payment provider, because only their bodies show whom they are about;
-/// - storefront deliveries whose order or customer has one of these ids;
-/// - all others that have one of these texts (at most [`TEXTS`]) somewhere in their bodies.
+/// - of the storefront's deliveries that are from this shop, or came without the name of one:
+///   those that are not done, those whose order or customer has one of these ids, and those that
+///   have one of these texts (at most [`TEXTS`]) somewhere in their bodies. Other shops have
+///   customers of their own, and their bodies are not read.
 ///
 /// Bodies of our own jobs have only ids and are not searched. A job keeps its id, so a job that
 /// becomes done during the scan is not missed.
-pub async fn scan(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> Result<ScanPage> {
+pub async fn scan(
+    db: &Db,
+    after: JobId,
+    shop: &str,
+    texts: &[String],
+    ids: Vec<String>,
+) -> Result<ScanPage> {
     let end = db
         .query("select id from jobs where id > $1 order by id limit 1 offset $2")
         .bind(after)
@@ -285,7 +292,7 @@ pub async fn scan(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> 
         query = query.bind(texts.get(nth).map(String::as_bytes));
     }
     let query = query.bind(end.unwrap_or(JobId::max())).bind(BODIES);
-    let rows = query.bind(ids).fetch_all().await?;
+    let rows = query.bind(shop).bind(ids).fetch_all().await?;
     let kept: Vec<Kept> = rows.iter().map(read).collect::<Result<_>>()?;
     let last = match kept.last() {
         Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => Some(last.id),
@@ -296,8 +303,10 @@ pub async fn scan(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> 
 
 const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
      where id > $1 and id <= $10 and body is not null and source <> 'internal'
-       and (state <> 'done' or source = 'payment' or (contains(body, $2..$9))
-            or (source = 'storefront' and (object_id in ($12..) or subject in ($12..))))
+       and (source = 'payment'
+            or ((shop is null or shop = '' or shop = $12)
+                and (state <> 'done' or object_id in ($13..) or subject in ($13..)
+                     or (contains(body, $2..$9)))))
      order by id limit $11";
 
 /// The next deliveries after the job `after` that still have their bodies, whomever they are about.

@@ -110,6 +110,54 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// The wall clock of a process of ours, which a test sets: a file that a library (libfaketime) reads instead of asking the
+/// system alone. The monotonic clock, by which limits are counted, is the machine's, as when somebody sets the time.
+pub struct WallClock {
+    file: PathBuf,
+    /// None if it is not installed. The clock cannot be set then.
+    library: Option<PathBuf>,
+}
+
+impl WallClock {
+    pub fn at(file: PathBuf) -> Self {
+        let folders = Path::new("/usr/lib").read_dir().into_iter().flatten();
+        let libraries =
+            folders.map(|folder| folder.unwrap().path().join("faketime/libfaketimeMT.so.1"));
+        let library = libraries.into_iter().find(|library| library.exists());
+        let clock = WallClock { file, library };
+        clock.set(0);
+        clock
+    }
+
+    pub fn can_be_set(&self) -> bool {
+        self.library.is_some()
+    }
+
+    /// How many seconds it is ahead of the machine's from now on, or within a second.
+    pub fn set(&self, seconds: i64) {
+        // In one step: a file that is being written would be read as some other time.
+        let next = self.file.with_extension("next");
+        std::fs::write(&next, format!("{seconds:+}\n")).unwrap();
+        std::fs::rename(next, &self.file).unwrap();
+    }
+
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let Some(library) = &self.library else {
+            return Vec::new();
+        };
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let settings = [
+            ("LD_PRELOAD", text(library)),
+            ("FAKETIME_TIMESTAMP_FILE", text(&self.file)),
+            ("FAKETIME_CACHE_DURATION", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ];
+        settings
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+}
+
 /// A process of ours; killed when dropped.
 pub struct Process {
     child: Child,
@@ -204,6 +252,23 @@ impl Process {
     /// How it has ended by itself, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
+    }
+
+    /// It gets no more memory than it has, or again as much as it wants. It may also have ended by then.
+    pub fn limit_memory(&self, is_limited: bool) {
+        let pid = self.child.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let has = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+        let kib = has.and_then(|has| has.split_whitespace().next()?.parse::<u64>().ok());
+        let limit = match kib {
+            Some(kib) if is_limited => (kib * 1024).to_string(),
+            _ => "unlimited".to_owned(),
+        };
+        // Without the hard limit, or nobody could give it back.
+        let limit = format!("--as={limit}:");
+        let mut command = Command::new("prlimit");
+        command.args([&limit, "--pid", &pid.to_string()]);
+        assert!(command.status().unwrap().success() || kib.is_none());
     }
 
     /// SIGSTOP and SIGCONT: it stands still in between, with its connections.

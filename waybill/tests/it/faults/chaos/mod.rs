@@ -1,9 +1,9 @@
 //! Everything fails at once and again: two ingresses, two workers of each queue, PostgreSQL with a standby,
 //! RabbitMQ, the providers and an endpoint, under a load of shuffled and repeated deliveries.
 //!
-//! The processes are real, and killed, frozen and ended at random; the network to the servers is cut,
-//! swallowed and refused; the primary becomes read-only, dies, and is replaced by its standby. Then it
-//! must come to rest by itself, and what was accepted is there, done, and done once.
+//! The processes are real, and killed, frozen and ended at random, get no memory, and their clocks are set; the
+//! network to the servers is cut, swallowed and refused; the primary becomes read-only, dies, and is replaced by
+//! its standby. Then it must come to rest by itself, and what was accepted is there, done, and done once.
 //!
 //! The seed decides the deliveries and the sequence of the faults; how they meet depends on the machine.
 //! `scripts/chaos` runs it for longer.
@@ -37,7 +37,7 @@ use crate::support::cluster::Cluster;
 use crate::support::endpoint::StandIn;
 use crate::support::order::{at, with};
 use crate::support::postgres::Replicated;
-use crate::support::process::{self, Process, free_port, is_ready, settings};
+use crate::support::process::{self, Process, WallClock, free_port, is_ready, settings};
 use crate::support::proxy::Proxy;
 use crate::support::storm::count;
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
@@ -127,12 +127,41 @@ impl Drop for Timeline {
     }
 }
 
-/// The processes of Waybill, each with its name and arguments.
+/// The processes of Waybill.
 struct Processes {
     settings: Vec<(String, String)>,
-    running: Vec<(&'static str, Vec<String>, Process)>,
+    running: Vec<Running>,
     log: std::path::PathBuf,
 }
+
+struct Running {
+    name: &'static str,
+    arguments: Vec<String>,
+    clock: WallClock,
+    process: Process,
+}
+
+impl Running {
+    fn start(&mut self, settings: &[(String, String)], log: &Path) {
+        self.process = start(self.name, &self.arguments, &self.clock, settings, log);
+    }
+}
+
+fn start(
+    name: &str,
+    arguments: &[String],
+    clock: &WallClock,
+    settings: &[(String, String)],
+    log: &Path,
+) -> Process {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let settings = [settings, &clock.settings()].concat();
+    Process::start_logged(name, &arguments, &settings, log)
+}
+
+/// By how many seconds a clock that is set is ahead or behind at most. A claim lasts 35 seconds, and what an
+/// ingress whose clock is ahead has accepted may wait until then for a worker, if its message is lost.
+const MOST_AHEAD: u64 = 60;
 
 const WORKERS: [&str; 4] = [
     "waybill-orders",
@@ -162,36 +191,30 @@ impl Processes {
     }
 
     fn add(&mut self, name: &'static str, arguments: Vec<String>) {
-        let process = self.process(name, &arguments);
-        self.running.push((name, arguments, process));
-    }
-
-    fn process(&self, name: &str, arguments: &[String]) -> Process {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Process::start_logged(name, &arguments, &self.settings, &self.log)
-    }
-
-    fn start_again(&mut self, nth: usize) {
-        let (name, arguments, _) = &self.running[nth];
-        let process = self.process(name, arguments);
-        self.running[nth].2 = process;
+        let file = format!("clock-{}", self.running.len());
+        let clock = WallClock::at(self.log.with_file_name(file));
+        let process = start(name, &arguments, &clock, &self.settings, &self.log);
+        self.running.push(Running {
+            name,
+            arguments,
+            clock,
+            process,
+        });
     }
 
     /// Starts those again that have ended by themselves, as a supervisor does: one that finds no database when
     /// it starts says so and ends.
     fn supervise(&mut self, timeline: &Timeline) {
-        for nth in 0..self.running.len() {
-            if self.running[nth].2.has_ended() {
-                timeline.note(format!(
-                    "{} {nth} has ended and is started again",
-                    self.running[nth].0
-                ));
-                self.start_again(nth);
+        for (nth, running) in self.running.iter_mut().enumerate() {
+            if running.process.has_ended() {
+                let name = running.name;
+                timeline.note(format!("{name} {nth} has ended and is started again"));
+                running.start(&self.settings, &self.log);
             }
         }
     }
 
-    /// Kills, freezes and ends one after the other until it is time.
+    /// Kills, freezes and ends one after the other, takes away its memory and sets its clock, until it is time.
     async fn fail_until(
         &mut self,
         end: Instant,
@@ -203,26 +226,43 @@ impl Processes {
             pause(chance.millis(300, 1500)).await;
             self.supervise(timeline);
             let nth = chance.nth(self.running.len());
-            let name = self.running[nth].0;
-            match chance.below(6) {
+            let running = &mut self.running[nth];
+            let name = running.name;
+            match chance.below(8) {
                 0..=2 => {
                     timeline.note(format!("SIGKILL {name} {nth}"));
-                    self.running[nth].2.kill();
+                    running.process.kill();
+                    running.start(&self.settings, &self.log);
                 }
-                3 => {
+                6 if running.clock.can_be_set() => {
+                    let seconds = chance.below(2 * MOST_AHEAD).cast_signed();
+                    let seconds = seconds - MOST_AHEAD.cast_signed();
+                    timeline.note(format!("the clock of {name} {nth} is set to {seconds:+} s"));
+                    running.clock.set(seconds);
+                }
+                3 | 6 => {
                     timeline.note(format!("SIGTERM {name} {nth}"));
-                    self.running[nth].2.terminate().await;
+                    running.process.terminate().await;
+                    running.start(&self.settings, &self.log);
+                }
+                4 | 5 => {
+                    let time = chance.millis(500, 4000);
+                    timeline.note(format!("SIGSTOP {name} {nth} for {time:?}"));
+                    running.process.stand_still();
+                    pause(time).await;
+                    running.process.go_on();
                 }
                 _ => {
                     let time = chance.millis(500, 4000);
-                    timeline.note(format!("SIGSTOP {name} {nth} for {time:?}"));
-                    self.running[nth].2.stand_still();
+                    timeline.note(format!("{name} {nth} gets no memory for {time:?}"));
+                    running.process.limit_memory(true);
                     pause(time).await;
-                    self.running[nth].2.go_on();
-                    continue;
+                    running.process.limit_memory(false);
                 }
             }
-            self.start_again(nth);
+        }
+        for running in &self.running {
+            running.clock.set(0);
         }
         while !is_posted.load(Ordering::SeqCst) {
             self.supervise(timeline);
@@ -578,6 +618,7 @@ async fn comes_to_rest(
     let last = Instant::now() + LONGEST_REST;
     let (mut fewest, mut until) = (i64::MAX, Instant::now() + REST);
     loop {
+        let begun = Instant::now();
         let left = left(db, endpoint).await;
         if left.is_empty() {
             return;
@@ -591,7 +632,8 @@ async fn comes_to_rest(
             "it does not come to rest:\n{left}"
         );
         processes.supervise(timeline);
-        pause(Duration::from_millis(500)).await;
+        // Looking takes long where there are many jobs, and is not what should take up the database.
+        pause((4 * begun.elapsed()).max(Duration::from_millis(500))).await;
     }
 }
 

@@ -38,7 +38,8 @@ impl Erasure<'_> {
             let Scan { passes, after, .. } = self.progress.scan;
             let texts = texts.chunks(erasure::TEXTS).nth(passes).unwrap_or_default();
             let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
-            let page = erasure::scan(&self.parts.db, after, texts, ids.to_vec()).await?;
+            let (db, shop) = (&self.parts.db, &self.found.shop);
+            let page = erasure::scan(db, after, shop, texts, ids.to_vec()).await?;
             let (passes, after) = match page.last {
                 Some(last) => (passes, last),
                 None => (passes + 1, Uuid::nil()),
