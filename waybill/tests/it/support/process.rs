@@ -254,21 +254,15 @@ impl Process {
         self.child.try_wait().unwrap()
     }
 
-    /// It gets no more memory than it has, or again as much as it wants. It may also have ended by then.
-    pub fn limit_memory(&self, is_limited: bool) {
-        let pid = self.child.id();
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let has = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
-        let kib = has.and_then(|has| has.split_whitespace().next()?.parse::<u64>().ok());
-        let limit = match kib {
-            Some(kib) if is_limited => (kib * 1024).to_string(),
-            _ => "unlimited".to_owned(),
-        };
-        // Without the hard limit, or nobody could give it back.
-        let limit = format!("--as={limit}:");
+    /// It gets no more memory than it has, and no thread, or again as much as it wants. It may have ended by then.
+    pub fn limit_memory(&mut self, is_limited: bool) {
+        // The soft limit alone: a lower hard one could not be lifted again.
+        let limit = if is_limited { "0" } else { "unlimited" };
         let mut command = Command::new("prlimit");
-        command.args([&limit, "--pid", &pid.to_string()]);
-        assert!(command.status().unwrap().success() || kib.is_none());
+        command.arg(format!("--data={limit}:"));
+        command.args(["--pid", &self.child.id().to_string()]);
+        let is_set = command.stderr(Stdio::null()).status().unwrap().success();
+        assert!(is_set || self.has_ended());
     }
 
     /// SIGSTOP and SIGCONT: it stands still in between, with its connections.
