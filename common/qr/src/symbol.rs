@@ -8,7 +8,6 @@
 //! the same in all of these, and has no designator, because some old readers do not know it.
 
 use qrcode::bits::Bits;
-use qrcode::canvas::Canvas;
 use qrcode::{EcLevel, Version, ec};
 
 use super::mask::{self, Line};
@@ -109,10 +108,8 @@ fn encode(data: &[u8], level: Level) -> Option<(u8, Vec<Line>)> {
             bits.push_terminator(ec_level).ok()?;
             let (codewords, correction) =
                 ec::construct_codewords(&bits.into_bytes(), version, ec_level).ok()?;
-            let mut canvas = Canvas::new(version, ec_level);
-            canvas.draw_all_functional_patterns();
-            canvas.draw_data(&codewords, &correction);
-            return Some((u8::try_from(number).ok()?, mask::best(&canvas)));
+            let rows = mask::best(version, ec_level, &codewords, &correction);
+            return Some((u8::try_from(number).ok()?, rows));
         }
     }
     None
