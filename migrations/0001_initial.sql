@@ -187,14 +187,12 @@ create table pauses (
     ended_at bigint
 );
 
--- The ids of accepted deliveries. An expired id is taken over by the next delivery that has it.
+-- The ids of accepted deliveries, each as the first 16 bytes of the SHA-256 hash of its source, a colon, and the id.
+-- An expired id is taken over by the next delivery that has it.
 create table webhook_ids (
-    source text not null,
-    id text not null,
+    id uuid primary key,
     job_id uuid not null,
-    remembered_at bigint not null,
-    expires_at bigint not null,
-    primary key (source, id)
+    expires_at bigint not null
 );
 
 create index webhook_ids_expiry on webhook_ids (expires_at);

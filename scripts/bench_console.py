@@ -64,7 +64,7 @@ class Rows:
             ("jobs", "id queue kind source shop external_id object_id body state attempts run_at notified_at last_error "
                      "created_at finished_at", self.all_jobs()),
             ("job_attempts", "job_id number started_at duration_ms outcome error status", self.attempts()),
-            ("webhook_ids", "source id job_id remembered_at expires_at", self.webhook_ids()),
+            ("webhook_ids", "id job_id expires_at", self.webhook_ids()),
             ("orders", "shop id name pact_id customer_id email email_key currency total_minor financial_status was_paid "
                        "payment_status shipping_address billing_address ordered_at version_at created_at updated_at",
              self.all_orders()),
@@ -153,7 +153,8 @@ class Rows:
     def webhook_ids(self):
         for n in range(0, self.jobs, 5):
             job, at, _ = self.job(n)
-            yield ("storefront", f"w-{n}", job, at, at + 48 * HOUR)
+            digest = hashlib.sha256(f"storefront:w-{n}".encode()).digest()
+            yield uuid.UUID(bytes=digest[:16]), job, at + 48 * HOUR
 
     def all_orders(self):
         for n in range(self.orders):

@@ -43,8 +43,9 @@ select job_id, 'orders', 'orders/create', 'storefront', shop, 'fill-' || n, orde
                                          'shipping_address', address, 'billing_address', address)::text, 1300), 'UTF8'),
        'done', at, at, at, at from made;
 
-insert into webhook_ids (source, id, job_id, remembered_at, expires_at)
-select 'storefront', 'fill-' || n, job_id, at, at + 172800000 from made;
+insert into webhook_ids (id, job_id, expires_at)
+select cast(substr(encode(sha256(convert_to('storefront:fill-' || n, 'UTF8')), 'hex'), 1, 32) as uuid), job_id,
+       at + 172800000 from made;
 
 insert into events (id, kind, shop, object_id, body, created_at, published_at)
 select gen_random_uuid(), 'order.created', shop, order_id::text,

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bus::{Bus, JobRef, MAX_JOBS_PER_MESSAGE};
-use domain::job::{JobId, Queue, Source, State};
+use domain::job::{JobId, Queue, State};
 use domain::privacy::Keys;
 use futures_util::stream::{self, StreamExt};
 use platform::clock::Clock;
@@ -32,7 +32,7 @@ use store::audit;
 use store::jobs::{self, NewJob};
 use store::privacy_requests;
 use store::sql::{self, Db, is_connection_error, is_read_only};
-use store::webhook_ids::{self, Claim};
+use store::webhook_ids::{self, Claim, DeliveryId};
 
 use crate::delivery::Delivery;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -461,14 +461,15 @@ impl Failed {
 }
 
 /// The sorted ids of a batch, each with the delivery that brought it first.
-fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<(Source, &str), JobId> {
+fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<DeliveryId, JobId> {
     let mut first = BTreeMap::new();
     if !dedupe {
         return first;
     }
     for Waiting { job, .. } in batch {
         if let Some(id) = &job.external_id {
-            first.entry((job.source, id.as_str())).or_insert(job.id);
+            let id = DeliveryId::new(job.source, id);
+            first.entry(id).or_insert(job.id);
         }
     }
     first
@@ -478,15 +479,12 @@ fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<(Source, &str),
 async fn write(
     tx: &mut sql::Tx,
     batch: &[Waiting],
-    first: &BTreeMap<(Source, &str), JobId>,
+    first: &BTreeMap<DeliveryId, JobId>,
     ttl: Option<Duration>,
     clock: &Clock,
     keys: &Keys,
 ) -> sql::Result<HashSet<JobId>> {
-    let claims: Vec<Claim<'_>> = first
-        .iter()
-        .map(|(&(source, id), &job)| Claim { source, id, job })
-        .collect();
+    let claims: Vec<Claim> = first.iter().map(|(&id, &job)| Claim { id, job }).collect();
     let fresh = match ttl {
         Some(ttl) => webhook_ids::remember(tx, &claims, clock.now(), ttl).await?,
         None => HashSet::new(),

@@ -14,7 +14,7 @@ use store::audit::By;
 use store::jobs::{self, NewJob};
 use store::privacy_requests;
 use store::sql::{self, Db};
-use store::webhook_ids::{self, Claim};
+use store::webhook_ids::{self, Claim, DeliveryId};
 use uuid::Uuid;
 
 use crate::jobs::notify_of;
@@ -102,15 +102,15 @@ pub async fn enter(
         created_at: by.now,
     };
     let mut tx = db.begin().await?;
+    let delivery = DeliveryId::new(source, &key);
     let claim = Claim {
-        source,
-        id: &key,
+        id: delivery,
         job: id,
     };
     let fresh = webhook_ids::remember(&mut tx, &[claim], by.now, remembered).await?;
     if !fresh.contains(&id) {
         tx.rollback().await?;
-        let known = webhook_ids::job(db, source, &key).await?;
+        let known = webhook_ids::job(db, delivery).await?;
         return Ok((known.unwrap_or(id), false));
     }
     jobs::insert(&mut tx, &[&job]).await?;

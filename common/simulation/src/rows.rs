@@ -91,7 +91,6 @@ impl Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
     pub job: usize,
-    pub remembered_at: Timestamp,
     pub expires_at: Timestamp,
 }
 

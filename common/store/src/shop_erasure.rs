@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use crate::sql::{Db, Query, Result, Tx};
+use crate::webhook_ids;
 use domain::time::Timestamp;
 
 use super::job_attempts;
@@ -374,17 +375,16 @@ pub async fn delete_jobs(
         .fetch_all()
         .await?;
     let mut ids = BTreeSet::new();
-    let mut deliveries: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut deliveries: Vec<(String, String)> = Vec::new();
     for row in &rows {
         ids.insert(row.get::<Uuid>("id")?);
         if let Some(external_id) = row.get("external_id")? {
-            let of_source = deliveries.entry(row.get("source")?).or_default();
-            of_source.push(external_id);
+            deliveries.push((row.get("source")?, external_id));
         }
     }
-    for (source, external_ids) in deliveries {
-        forget_deliveries(tx, &source, external_ids, &ids, counts).await?;
-    }
+    let deliveries = deliveries.iter().map(|(source, id)| (&**source, &**id));
+    let forgotten = webhook_ids::forget(tx, deliveries, &ids).await?;
+    add(counts, "webhook_ids", forgotten);
     let ids: Vec<Uuid> = ids.into_iter().collect();
     add(
         counts,
@@ -393,37 +393,6 @@ pub async fn delete_jobs(
     );
     let deleted = tx.query("delete from jobs where id in ($1..)").bind(ids);
     add(counts, "jobs", deleted.execute().await?);
-    Ok(())
-}
-
-/// Deletes the ids of deliveries. An id that another job has taken over in the meantime stays.
-async fn forget_deliveries(
-    tx: &mut Tx,
-    source: &str,
-    external_ids: Vec<String>,
-    jobs: &BTreeSet<Uuid>,
-    counts: &mut Counts,
-) -> Result<()> {
-    let rows = tx
-        .query(
-            "select id, job_id from webhook_ids where source = $1 and id in ($2..)
-             order by source, id for update",
-        )
-        .bind(source)
-        .bind(external_ids)
-        .fetch_all()
-        .await?;
-    let mut ids: Vec<String> = Vec::with_capacity(rows.len());
-    for row in &rows {
-        if jobs.contains(&row.get::<Uuid>("job_id")?) {
-            ids.push(row.get("id")?);
-        }
-    }
-    let deleted = tx
-        .query("delete from webhook_ids where source = $1 and id in ($2..)")
-        .bind(source)
-        .bind(ids);
-    add(counts, "webhook_ids", deleted.execute().await?);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::jobs::{Summary, read_summary};
 use crate::sql::{Db, Result, Row};
+use crate::webhook_ids::{self, DeliveryId};
 use domain::job::{JobId, Source};
 use domain::trace::{TraceContext, TraceId, stored};
 
@@ -53,14 +54,11 @@ async fn belonging(db: &Db, id: &str, mut jobs: Vec<JobId>) -> Result<BTreeSet<T
 
 /// The jobs of deliveries whose id is remembered.
 async fn remembered(db: &Db, id: &str) -> Result<Vec<JobId>> {
-    let providers = [Source::Storefront, Source::Payment];
-    let rows = db
-        .query("select job_id as id from webhook_ids where id = $1 and source in ($2..)")
-        .bind(id)
-        .bind(providers.map(|source| source.as_str().to_owned()).to_vec())
-        .fetch_all()
-        .await?;
-    ids(&rows)
+    let mut jobs = Vec::new();
+    for source in [Source::Storefront, Source::Payment] {
+        jobs.extend(webhook_ids::job(db, DeliveryId::new(source, id)).await?);
+    }
+    Ok(jobs)
 }
 
 /// The jobs of deliveries with this id, found among all jobs.

@@ -17,8 +17,9 @@ use sandbox::sample;
 use serde_json::{Value, json};
 use store::jobs::{self, Summary};
 use store::orders::{self, OrderLookup, StoredOrder};
+use store::qr_codes;
 use store::sql::{Db, place};
-use store::{qr_codes, webhook_ids};
+use store::webhook_ids::{self, DeliveryId};
 
 use crate::commands::{client, database, misused, quoted};
 use crate::table;
@@ -287,7 +288,8 @@ async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
     let clock = Clock::system();
     let until = clock.now().plus(PATIENCE);
     let job = loop {
-        let Some(id) = webhook_ids::job(db, delivery.source, &delivery.id).await? else {
+        let id = DeliveryId::new(delivery.source, &delivery.id);
+        let Some(id) = webhook_ids::job(db, id).await? else {
             break None;
         };
         let Some(job) = jobs::show(db, id).await? else {

@@ -68,7 +68,7 @@ pub const PLAIN: &[(&str, &str)] = &[
          topic shop age_seconds",
     ),
     ("measures", "seconds begun_at name process_id value"),
-    ("webhook_ids", "source id job_id remembered_at expires_at"),
+    ("webhook_ids", "id job_id expires_at"),
     (
         "customers",
         "shop id version_at updated_at email_at phone_at first_name_at last_name_at redacted_at",

@@ -121,7 +121,9 @@ fn an_everyday_line_survives() {
     check_survives("name=orders address=127.0.0.1:8000 capacity=100 gzip=true token=null");
     check_survives("Missing or invalid Authorization header; Missing bearer token");
     check_survives("Invalid GitHub token: revoked, invalid socket address: localhost");
-    check_survives("UNIQUE constraint failed: webhook_ids.source, webhook_ids.id (code 2067)");
+    check_survives(
+        "UNIQUE constraint failed: job_attempts.job_id, job_attempts.number (code 2067)",
+    );
     check_survives("sqlite://data/waybill.db postgres://waybill@localhost:5432/waybill");
     check_survives("tab\tand ümläüt „Zitat“ – 😀");
 }

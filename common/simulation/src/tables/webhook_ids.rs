@@ -53,7 +53,6 @@ fn insert(
     }
     let row = Remembered {
         job: claim.job,
-        remembered_at: now,
         expires_at: now.plus(ttl),
     };
     db.webhook_ids.write(tx, claim.delivery, Some(row));

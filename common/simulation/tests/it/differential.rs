@@ -21,7 +21,8 @@ use store::jobs::{NewJob, missed};
 use store::orders::records::OrderKey;
 use store::refunds::NewRefund;
 use store::sql::{Db, Row, Tx};
-use store::{endpoints, event_head, events, jobs, leases, migrations, refunds, webhook_ids};
+use store::webhook_ids::{self, DeliveryId};
+use store::{endpoints, event_head, events, jobs, leases, migrations, refunds};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -115,6 +116,10 @@ fn refund_state(state: RefundState) -> refunds::State {
 
 fn delivery_id(delivery: usize) -> String {
     format!("delivery-{delivery}")
+}
+
+fn remembered_id(delivery: usize) -> DeliveryId {
+    DeliveryId::new(Source::Storefront, &delivery_id(delivery))
 }
 
 const LEASES: [(LeaseName, &str); 2] = [(LeaseName::Sweep, "sweep"), (LeaseName::Events, "events")];
@@ -333,16 +338,12 @@ impl Pair {
             tables::webhook_ids::remember(&mut self.model, open, &claims, self.now, TTL, true);
         let fresh = fresh.unwrap();
         self.note(format!("remember {claims:?}: {fresh:?}"));
-        let names: Vec<String> = claims.iter().map(|it| delivery_id(it.delivery)).collect();
-        let real: Vec<webhook_ids::Claim<'_>> = claims
-            .iter()
-            .zip(&names)
-            .map(|(claim, id)| webhook_ids::Claim {
-                source: Source::Storefront,
-                id,
-                job: job_id(claim.job),
-            })
-            .collect();
+        let real = claims.iter().map(|claim| webhook_ids::Claim {
+            id: remembered_id(claim.delivery),
+            job: job_id(claim.job),
+        });
+        let mut real: Vec<webhook_ids::Claim> = real.collect();
+        real.sort_unstable();
         let remembered = webhook_ids::remember(tx, &real, self.now, TTL)
             .await
             .unwrap();
@@ -900,18 +901,15 @@ impl Pair {
     }
 
     async fn real_ids(&self) -> BTreeMap<usize, rows::Remembered> {
-        let sql = "select id, job_id, remembered_at, expires_at from webhook_ids";
+        let sql = "select id, job_id, expires_at from webhook_ids";
         let read = |row: &Row| {
-            let id: String = row.get("id").unwrap();
+            let id: Uuid = row.get("id").unwrap();
+            let delivery = (0..DELIVERIES).find(|it| Uuid::from(remembered_id(*it)) == id);
             let remembered = rows::Remembered {
                 job: key_of(row.get("job_id").unwrap()),
-                remembered_at: time(row, "remembered_at").unwrap(),
                 expires_at: time(row, "expires_at").unwrap(),
             };
-            (
-                id.trim_start_matches("delivery-").parse().unwrap(),
-                remembered,
-            )
+            (delivery.unwrap(), remembered)
         };
         self.rows(sql).await.iter().map(read).collect()
     }

@@ -112,7 +112,7 @@ async fn a_duplicate_changes_nothing_in_the_database() {
             "select concat_ws(' ', id, ctid, xmin, xmax, job_id, expires_at) as row
              from webhook_ids order by id"
         } else {
-            "select id || ' ' || hex(job_id) || ' ' || expires_at as row
+            "select hex(id) || ' ' || hex(job_id) || ' ' || expires_at as row
              from webhook_ids order by id"
         };
         let rows = service.db().query(sql).fetch_all().await.unwrap();
