@@ -51,6 +51,9 @@ create index jobs_waiting_of_shop on jobs (queue, kind, coalesce(shop, ''), run_
 where state = 'ready' and notified_at is null and attempts >= 0;
 create index jobs_notified on jobs (queue, notified_at) where state = 'ready' and notified_at is not null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
+-- Exports and erasures look through the bodies of a shop's deliveries, and of those without a shop, which are all of
+-- the payment provider's.
+create index jobs_bodies on jobs (coalesce(shop, ''), id) where body is not null and source <> 'internal';
 -- Housekeeping deletes bodies that have been kept long enough.
 create index jobs_kept on jobs (finished_at) where state = 'done' and body is not null;
 -- For `waybill jobs list --trace` and `waybill events list --trace`, which search by the id of

@@ -246,11 +246,11 @@ pub struct Kept {
     pub state: State,
 }
 
-/// How many jobs one step of a [`scan`] looks at, which keeps a statement short however many jobs
-/// are kept.
+/// How many bodies one step of a [`scan`] looks at, which keeps a statement short however many
+/// there are.
 const STEP: i64 = 5000;
 
-/// How many bodies one step of a [`scan`] reads at most.
+/// How many of them one step of a [`scan`] returns at most.
 const BODIES: i64 = 200;
 
 /// How many texts a [`scan`] looks for at a time.
@@ -263,30 +263,25 @@ pub struct ScanPage {
     pub last: Option<JobId>,
 }
 
-/// The next deliveries after the job `after` that may be about somebody of this shop:
+/// The next deliveries of this shop after the job `after` that may be about somebody:
 ///
 /// - all deliveries of the payment provider, because only their bodies show whom they are about;
-/// - of the storefront's deliveries that are from this shop, or came without the name of one:
-///   those that are not done, those whose order or customer has one of these ids, and those that
-///   have one of these texts (at most [`TEXTS`]) somewhere in their bodies. Other shops have
-///   customers of their own, and their bodies are not read.
+/// - those of the storefront that are not done, those whose order or customer has one of these ids,
+///   and those that have one of these texts (at most [`TEXTS`]) somewhere in their bodies.
+///
+/// The empty shop has the deliveries of the payment provider, and those that came without a shop's
+/// name. Other shops have customers of their own, and their bodies are not read.
 ///
 /// Bodies of our own jobs have only ids and are not searched. A job keeps its id, so a job that
 /// becomes done during the scan is not missed.
 pub async fn scan(
     db: &Db,
-    after: JobId,
     shop: &str,
+    after: JobId,
     texts: &[String],
     ids: Vec<String>,
 ) -> Result<ScanPage> {
-    let end = db
-        .query("select id from jobs where id > $1 order by id limit 1 offset $2")
-        .bind(after)
-        .bind(STEP - 1)
-        .fetch_optional()
-        .await?;
-    let end: Option<JobId> = end.map(|row| row.get("id")).transpose()?;
+    let end = last_of(db, shop, after, STEP).await?;
     let mut query = db.query(MAY_BE_ABOUT).bind(after);
     for nth in 0..TEXTS {
         query = query.bind(texts.get(nth).map(String::as_bytes));
@@ -301,12 +296,28 @@ pub async fn scan(
     Ok(ScanPage { kept, last })
 }
 
+/// The last of the next `step` deliveries of a shop that still have their bodies. None when there
+/// are fewer.
+pub async fn last_of(db: &Db, shop: &str, after: JobId, step: i64) -> Result<Option<JobId>> {
+    let end = db
+        .query(
+            "select id from jobs
+             where coalesce(shop, '') = $1 and id > $2 and body is not null and source <> 'internal'
+             order by id limit 1 offset $3",
+        )
+        .bind(shop)
+        .bind(after)
+        .bind(step - 1)
+        .fetch_optional()
+        .await?;
+    end.map(|row| row.get("id")).transpose()
+}
+
 const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
-     where id > $1 and id <= $10 and body is not null and source <> 'internal'
-       and (source = 'payment'
-            or ((shop is null or shop = '' or shop = $12)
-                and (state <> 'done' or object_id in ($13..) or subject in ($13..)
-                     or (contains(body, $2..$9)))))
+     where coalesce(shop, '') = $12 and id > $1 and id <= $10
+       and body is not null and source <> 'internal'
+       and (source = 'payment' or state <> 'done' or object_id in ($13..) or subject in ($13..)
+            or (contains(body, $2..$9)))
      order by id limit $11";
 
 /// The next deliveries after the job `after` that still have their bodies, whomever they are about.
@@ -341,7 +352,8 @@ pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<K
     let rows = db
         .query(
             "select id, kind, shop, body, state from jobs
-             where id > $1 and id <= $2 and source = 'payment' and body is not null
+             where coalesce(shop, '') = '' and id > $1 and id <= $2
+               and body is not null and source <> 'internal' and source = 'payment'
              order by id",
         )
         .bind(after)

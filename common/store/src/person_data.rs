@@ -373,10 +373,12 @@ async fn select(
     Ok(rows)
 }
 
-/// How far the search for deliveries has come. There is no index by which they could be found, so
-/// all jobs are scanned in the order of their ids.
+/// How far the search for deliveries has come. There is no index of the people that bodies are about, so all
+/// bodies of the shop, and those that name no shop, are scanned in the order of their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scan {
+    /// How many of the person's shops are done with.
+    pub shops: usize,
     pub after: Uuid,
     /// Jobs whose bodies are about the person.
     pub jobs: BTreeSet<Uuid>,
@@ -386,23 +388,21 @@ pub struct Scan {
 /// Continues the scan by `step` jobs. Every delivery that still has its body is checked by the
 /// same rule as in an erasure.
 pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Result<()> {
-    let end = db
-        .query("select id from jobs where id > $1 order by id limit 1 offset $2")
-        .bind(scan.after)
-        .bind(step - 1)
-        .fetch_optional()
-        .await?;
-    let last = match &end {
-        Some(row) => row.get("id")?,
-        None => Uuid::max(),
+    let shops = found.shops();
+    let Some(shop) = shops.iter().nth(scan.shops) else {
+        scan.is_over = true;
+        return Ok(());
     };
+    let end = erasure::last_of(db, shop, scan.after, step).await?;
     let rows = db
         .query(
             "select id, kind, source, state, shop, object_id, subject from jobs
-             where id > $1 and id <= $2 and body is not null and source <> 'internal'",
+             where coalesce(shop, '') = $1 and id > $2 and id <= $3
+               and body is not null and source <> 'internal'",
         )
+        .bind(shop.as_str())
         .bind(scan.after)
-        .bind(last)
+        .bind(end.unwrap_or(Uuid::max()))
         .fetch_all()
         .await?;
     let mut perhaps = Vec::new();
@@ -418,8 +418,9 @@ pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Re
             }
         }
     }
-    scan.after = last;
-    scan.is_over = end.is_none();
+    scan.shops += usize::from(end.is_none());
+    scan.after = end.unwrap_or_default();
+    scan.is_over = scan.shops == shops.len();
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //! store.
 //!
 //! 1. The tombstones of the customer are looked at.
-//! 2. What is held is read, and written to the store ([`write`]). All jobs are scanned for
-//!    deliveries; a long scan is interrupted and goes on in the next run.
+//! 2. What is held is read, and written to the store ([`write`]). The bodies of the shop, and those
+//!    that name no shop, are scanned for deliveries; a long scan is interrupted and goes on in the next run.
 //! 3. Under the lock of the tombstones the request is recorded ([`record`]). An erasure that began
 //!    or ended meanwhile may not have known of this export, which may hold what it erased: the run
 //!    counts for nothing then, and the next one writes the export anew. One that comes later finds
@@ -162,7 +162,7 @@ fn pretty(value: &Value) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// All jobs, from where the run before this one left off.
+/// All deliveries, from where the run before this one left off.
 async fn scan(parts: &Parts, job: &Job, found: &PersonRows) -> Result<Scan> {
     let Parts { db, clock, .. } = parts;
     let left_off = privacy_requests::progress(db, job.id).await?;

@@ -17,8 +17,8 @@ use crate::failure::Unfinished;
 const RUN: Duration = Duration::from_secs(15);
 
 impl Erasure<'_> {
-    /// Scans all jobs. One pass looks for a limited number of texts and ids, so it takes as many
-    /// passes as are needed for all of them. A long scan ends with [`Unfinished`] and is continued in
+    /// Scans the bodies of the shop, and those that name no shop. One pass looks for a limited number
+    /// of texts and ids, so it takes as many passes as are needed for all of them. A long scan ends with [`Unfinished`] and is continued in
     /// the next run.
     pub(super) async fn jobs(&mut self) -> Result<()> {
         let found = &self.found;
@@ -31,15 +31,19 @@ impl Erasure<'_> {
             .collect();
         let texts: Vec<String> = found.spellings.iter().cloned().collect();
         let of_texts = texts.len().div_ceil(erasure::TEXTS);
-        let passes = of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
+        // Each of them goes through the bodies of one shop after the other.
+        let shops = found.shops();
+        let passes = shops.len() * of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
         let clock = &self.parts.clock;
         let start = clock.elapsed();
         while self.progress.scan.passes < passes {
             let Scan { passes, after, .. } = self.progress.scan;
-            let texts = texts.chunks(erasure::TEXTS).nth(passes).unwrap_or_default();
-            let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
-            let (db, shop) = (&self.parts.db, &self.found.shop);
-            let page = erasure::scan(db, after, shop, texts, ids.to_vec()).await?;
+            let (nth, shop) = (passes / shops.len(), passes % shops.len());
+            let shop = shops.iter().nth(shop).map_or("", String::as_str);
+            let texts = texts.chunks(erasure::TEXTS).nth(nth).unwrap_or_default();
+            let ids = ids.chunks(CHUNK).nth(nth).unwrap_or_default();
+            let db = &self.parts.db;
+            let page = erasure::scan(db, shop, after, texts, ids.to_vec()).await?;
             let (passes, after) = match page.last {
                 Some(last) => (passes, last),
                 None => (passes + 1, Uuid::nil()),
