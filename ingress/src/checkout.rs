@@ -6,7 +6,8 @@
 //!    Of two calls with one key only one inserts a row, and both continue with that row: with its
 //!    items and its agreement.
 //! 4. With no transaction open, the payment provider opens the page. The row's id is the
-//!    idempotency key. So there is one page, however often the provider is asked and by whom.
+//!    idempotency key. So there is one page, however often the provider is asked and by whom. A
+//!    provider may keep a failure under a key and repeat it ever after; then the next key counts.
 //! 5. The answer is stored: the page, or the refusal, which cancels the order
 //!    (`flows::checkout::refuse`).
 //!
@@ -31,7 +32,7 @@ use flows::orders::TrackingCode;
 use flows::outbox::Outbox;
 use platform::crash_point::{self, Point};
 use platform::trace;
-use providers::payment::{self, CURRENCIES, NewSession, Payment};
+use providers::payment::{self, CURRENCIES, CreatedSession, NewSession, Payment};
 use providers::{CallFailure, storefront};
 use store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
 use store::orders::checkout_key;
@@ -44,6 +45,13 @@ use crate::error::Error;
 
 /// How long the caller is told to wait while the provider does not answer.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
+
+/// Where the provider repeats failures that it has kept, a request goes on to the next key for so
+/// long: some three keys that nobody has used, because a failure is repeated a second later.
+const NEXT_KEYS: Duration = Duration::from_secs(3);
+
+/// How many keys a checkout has for one page.
+const MOST_KEYS: u32 = 100;
 
 /// Who asks, and the key by which the caller can ask again.
 pub struct Caller {
@@ -255,7 +263,7 @@ async fn ask(
         ),
     };
     crash_point::reach(Point::CheckoutAsk);
-    let opened = payment.checkout(&wanted, &key).await;
+    let opened = under_any_key(app, payment, &wanted, &key).await;
     crash_point::reach(Point::CheckoutAsked);
     match opened {
         Ok(session) => {
@@ -284,6 +292,27 @@ async fn ask(
         }
         Err(failure) => Err(unavailable(&failure)),
     }
+}
+
+/// Asks for a page under this key, or, where the provider repeats a failure that it has kept under a key, under the next
+/// one. Every request begins with the first key and so comes to the same page, whoever else asks. A page that a kept
+/// failure may have opened is shown to nobody.
+async fn under_any_key(
+    app: &App,
+    payment: &Payment,
+    wanted: &NewSession,
+    key: &str,
+) -> Result<CreatedSession, CallFailure> {
+    let begun = app.clock.elapsed();
+    let mut opened = payment.checkout(wanted, key).await;
+    for number in 2..=MOST_KEYS {
+        let is_kept = matches!(opened, Err(CallFailure::Stored { .. }));
+        if !is_kept || app.clock.elapsed().saturating_sub(begun) > NEXT_KEYS {
+            break;
+        }
+        opened = payment.checkout(wanted, &format!("{key}-{number}")).await;
+    }
+    opened
 }
 
 fn session(pact_id: &str, items: &[Item], wish: &Wish) -> NewSession {

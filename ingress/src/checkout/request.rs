@@ -43,17 +43,18 @@ pub struct CheckoutRequest {
 }
 
 /// A variant of the storefront, a price of the payment provider, or a name with an amount. Other
-/// fields are passed over: callers hand on the items of their carts as they are.
+/// fields are passed over, and beside a variant these are too: callers hand on the items of their
+/// carts as they are, with the prices that they show.
 #[derive(Deserialize)]
 pub struct LineItem {
     #[serde(alias = "variantId")]
     pub variant_id: Option<VariantId>,
     /// `price_..`
-    pub price: Option<String>,
-    pub name: Option<String>,
+    pub price: Option<Value>,
+    pub name: Option<Value>,
     /// Minor units, of one.
     pub amount: Option<Value>,
-    pub currency: Option<String>,
+    pub currency: Option<Value>,
     pub quantity: Option<Value>,
 }
 
@@ -161,11 +162,9 @@ impl LineItem {
         let quantity = quantity.filter(|units| (1..=MOST_UNITS).contains(units));
         let has_price = self.name.is_some() || self.amount.is_some() || self.currency.is_some();
         let what = match (self.variant_id, self.price, has_price) {
-            (Some(id), None, false) => {
-                Article::Variant(id.number().ok_or(CheckoutProblem::VariantId)?)
-            }
-            (None, Some(id), false) => Article::Known(price_id(id)?),
-            (None, None, true) => named(self.name, self.amount.as_ref(), self.currency)?,
+            (Some(id), ..) => Article::Variant(id.number().ok_or(CheckoutProblem::VariantId)?),
+            (None, Some(id), false) => Article::Known(price_id(&id)?),
+            (None, None, true) => named(&self.name, &self.amount, &self.currency)?,
             _ => return Err(CheckoutProblem::Article),
         };
         Ok(Wanted {
@@ -193,30 +192,29 @@ impl VariantId {
     }
 }
 
-fn price_id(id: String) -> Result<String, CheckoutProblem> {
-    let fits = (1..=LONGEST_PRICE_ID).contains(&id.len())
-        && id
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if fits {
-        Ok(id)
-    } else {
-        Err(CheckoutProblem::PriceId)
-    }
+fn price_id(id: &Value) -> Result<String, CheckoutProblem> {
+    let id = id.as_str().filter(|id| {
+        let mut bytes = id.bytes();
+        (1..=LONGEST_PRICE_ID).contains(&id.len())
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    });
+    id.map(ToOwned::to_owned).ok_or(CheckoutProblem::PriceId)
 }
 
 fn named(
-    name: Option<String>,
-    amount: Option<&Value>,
-    currency: Option<String>,
+    name: &Option<Value>,
+    amount: &Option<Value>,
+    currency: &Option<Value>,
 ) -> Result<Article, CheckoutProblem> {
+    let name = name.as_ref().and_then(Value::as_str);
     let name = name.filter(|name| is_text(name, LONGEST_NAME) && !name.trim().is_empty());
-    let amount = amount.and_then(Value::as_i64);
+    let amount = amount.as_ref().and_then(Value::as_i64);
     let amount = amount.filter(|minor| (1..=MOST_MINOR).contains(minor));
-    let currency = currency.and_then(|code| Currency::parse(&code));
+    let currency = currency.as_ref().and_then(Value::as_str);
+    let currency = currency.and_then(Currency::parse);
     let currency = currency.filter(|code| CURRENCIES.contains(&code.as_str()));
     Ok(Article::Named {
-        name: name.ok_or(CheckoutProblem::Name)?,
+        name: name.ok_or(CheckoutProblem::Name)?.to_owned(),
         amount: amount.ok_or(CheckoutProblem::Amount)?,
         currency: currency.ok_or(CheckoutProblem::Currency)?,
     })
