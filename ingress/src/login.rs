@@ -5,7 +5,9 @@
 //! 1. [`begin`] gets a code from the provider and stores a row of `device_codes`.
 //! 2. [`poll`] finds the row. A code without a row was not given out by Waybill, and is refused
 //!    without asking the provider.
-//! 3. A poll that comes too early, or while another one asks, gets `slow_down`. During the pause
+//! 3. A poll that comes too early, or while another one asks, gets `slow_down`. One that comes less
+//!    than [`EARLY`] too early is answered as pending: its client counts the interval from when it
+//!    sends, and Waybill from the provider's answer. During the pause
 //!    after a failure of the provider a poll gets "unavailable", because a client that gets
 //!    `slow_down` stays slower for good. Otherwise the poll takes the turn in the database.
 //! 4. The provider is asked, not earlier than its interval and [`MARGIN`] after the last time; a
@@ -45,6 +47,9 @@ use server::network;
 /// How much longer than the interval Waybill waits. The provider counts the interval from its own
 /// answer and by its own clock.
 const MARGIN: Duration = Duration::from_millis(500);
+/// A poll that is less than this too early is not told to slow down, because its client would stay
+/// slower for good.
+const EARLY: Duration = Duration::from_millis(900);
 /// How long a poll holds the turn at most: the margin, the provider's deadline, and the time for
 /// the database.
 const TURN: Duration = Duration::from_secs(20);
@@ -186,6 +191,9 @@ async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
     let early = login.next_poll_at.since(now);
     if early > Duration::ZERO && login.is_paused {
         return Err(Error::ProviderUnavailable(early));
+    }
+    if early > Duration::ZERO && early < EARLY {
+        return Err(Error::AuthorizationPending);
     }
     if early > Duration::ZERO {
         // Another poll asks at this moment, and nobody knows when it will be done.

@@ -220,6 +220,21 @@ async fn a_poll_before_its_time_is_asked_to_wait_and_is_not_passed_on() {
 }
 
 #[tokio::test]
+async fn a_client_that_counts_the_interval_from_its_own_request_is_not_told_to_slow_down() {
+    let desk = desk().await;
+    let (device_code, user_code) = desk.code().await;
+    assert_eq!(desk.poll(&device_code).await.status, 428);
+    // Its interval is over, and that since the provider's answer is not.
+    desk.clock.advance(Duration::from_millis(4200));
+    assert_eq!(desk.poll(&device_code).await.status, 428);
+    assert_eq!(desk.asked(Route::AccessToken), 1, "nor is it passed on");
+    desk.identity().approve(&user_code, "petra").unwrap();
+    desk.clock.advance(Duration::from_millis(4200));
+    assert_eq!(desk.poll(&device_code).await.status, 200);
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn the_interval_grows_when_the_provider_says_so_and_stays_grown() {
     let desk = desk().await;
     let (device_code, user_code) = desk.code().await;
