@@ -89,7 +89,6 @@ pub struct PresentFields {
     /// True when the body has the shipping or the billing address.
     pub addresses: bool,
     pub refunds: bool,
-    pub pact_id: bool,
 }
 
 impl PresentFields {
@@ -403,7 +402,6 @@ fn present_fields(body: &Body) -> PresentFields {
         contact: body.email.is_present() || body.phone.is_present(),
         addresses: body.shipping_address.is_present() || body.billing_address.is_present(),
         refunds: body.refunds.is_present(),
-        pact_id: body.note_attributes.is_present(),
     }
 }
 

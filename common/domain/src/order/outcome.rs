@@ -404,6 +404,13 @@ pub fn request(
     })
 }
 
+/// Whether units were requested that are in no shipment.
+pub fn is_awaited(record: &Record, level: &Level) -> bool {
+    let shipped = record.shipped();
+    let mut requested = level.iter();
+    requested.any(|(line, units)| *units > of(&shipped, *line).all())
+}
+
 /// The level of an order when all of its open units have been requested.
 pub fn level_of(record: &Record) -> Level {
     let shipped = record.shipped();

@@ -297,7 +297,8 @@ impl Record {
                 version,
                 returned(order.refunds, order.currency),
             ),
-            pact: Part::if_present(present.pact_id, version, order.pact_id),
+            // A body without an agreement takes none away: an app that rewrites the attributes may have dropped it.
+            pact: Part::if_present(order.pact_id.is_some(), version, order.pact_id),
             cancelled: cancelled_at.map(|at| Cancellation {
                 at,
                 reason: order.cancel_reason,

@@ -103,7 +103,6 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
             contact: body.billing.is_present(),
             addresses: body.billing.is_present() || body.shipping.is_present(),
             refunds: body.refunds.is_present(),
-            pact_id: body.meta_data.is_present(),
         },
         refunds,
     })

@@ -123,6 +123,11 @@ impl Record {
         // The charge of an intent may be of less than the intent's amount.
         let is_the_payment = charge.payment_intent.is_none();
         let refunded = charge.returned();
+        // Copied from the intent when the charge was made, and not since: each event of the intent says it better.
+        let copied = Version {
+            created: if is_the_payment { version.created } else { 0 },
+            event: version.event.clone(),
+        };
         Record {
             succeeded: false,
             canceled: None,
@@ -133,12 +138,12 @@ impl Record {
             currency: version.part(charge.amount.currency),
             amount: is_the_payment.then(|| version.part(charge.amount.minor)),
             status: None,
-            pact_id: version.optional_part(charge.metadata.pact_id.as_ref()),
-            cycle: version.optional_part(charge.metadata.cycle.as_ref()),
-            payment_type: version.optional_part(charge.metadata.payment_type.as_ref()),
-            transfer_group: version.optional_part(charge.transfer_group.as_ref()),
-            invoice: version.optional_part(charge.invoice.as_ref()),
-            customer: version.optional_part(charge.customer.as_ref()),
+            pact_id: copied.optional_part(charge.metadata.pact_id.as_ref()),
+            cycle: copied.optional_part(charge.metadata.cycle.as_ref()),
+            payment_type: copied.optional_part(charge.metadata.payment_type.as_ref()),
+            transfer_group: copied.optional_part(charge.transfer_group.as_ref()),
+            invoice: copied.optional_part(charge.invoice.as_ref()),
+            customer: copied.optional_part(charge.customer.as_ref()),
             receipt_email: None,
         }
     }

@@ -19,8 +19,10 @@ use crate::outbox::Outbox;
 pub(super) async fn decide(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<()> {
     let may_have_request = |update: &&OrderUpdate| {
         let is = update.after.record.fulfillment_state();
-        let is_about_a_request =
-            is == FulfillmentState::Requested || update.was == FulfillmentState::Requested;
+        let is_about_a_request = matches!(
+            is,
+            FulfillmentState::Requested | FulfillmentState::Cancelled
+        ) || update.was == FulfillmentState::Requested;
         update.before.is_some() && is_about_a_request
     };
     let known: BTreeSet<&OrderKey> = updates
@@ -31,17 +33,24 @@ pub(super) async fn decide(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
     let levels = fulfillments::requested(tx, &known.into_iter().collect::<Vec<_>>()).await?;
     for update in updates {
         let record = &update.after.record;
+        let level = levels.get(&update.key);
         // What was requested of a placeholder counts as requested of the order that takes its
         // place.
         let is_taken_over =
             update.placeholder.is_some() && update.was == FulfillmentState::Requested;
+        // One of several payments may have been refunded before, which left the order unpaid and called nothing off.
+        if update.was == FulfillmentState::Initiated
+            && record.fulfillment_state() == FulfillmentState::Cancelled
+            && level.is_some_and(|level| outcome::is_awaited(record, level))
+        {
+            update.was = FulfillmentState::Requested;
+        }
         update.request = if is_taken_over && record.cancelled.is_none() {
             Some(Request {
                 level: level_of(record),
                 ..Request::default()
             })
         } else {
-            let level = levels.get(&update.key);
             outcome::request(update.was, update.record_before(), record, level)
         };
     }

@@ -275,6 +275,70 @@ async fn what_the_storefront_has_subtracted_already_does_not_pay_twice() {
 }
 
 #[tokio::test]
+async fn an_order_whose_payments_go_back_one_after_the_other_is_called_off_once() {
+    let service = service().manual_clock().start().await;
+    let key = service.api_key().await;
+    open_order(&service, 1, "p1").await;
+    for pi in ["pi_a", "pi_b"] {
+        deliver(&service, &paid(&service, pi, 1500, Some("p1"))).await;
+    }
+    let order = standing(&service, &key, SHOP, 1).await;
+    assert_eq!(order, is("paid", "requested"));
+    for (nth, pi) in [(2, "pi_a"), (3, "pi_b")] {
+        let back = charge(pi, 1500, 1500);
+        deliver(&service, &event(&service, REFUNDED, nth, &back)).await;
+    }
+    let order = standing(&service, &key, SHOP, 1).await;
+    assert_eq!(order, is("refunded", "cancelled"));
+    let reported = order_kinds(service.db(), SHOP, 1).await;
+    assert_eq!(times(&reported, "order.fulfillment_cancelled"), 1);
+    // Paid anew, it is to be shipped after all.
+    deliver(&service, &paid(&service, "pi_c", 3000, Some("p1"))).await;
+    let reported = order_kinds(service.db(), SHOP, 1).await;
+    assert_eq!(times(&reported, "order.fulfillment_requested"), 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_whose_attributes_were_rewritten_is_still_of_its_agreement() {
+    let service = service().manual_clock().start().await;
+    let key = service.api_key().await;
+    open_order(&service, 1, "p1").await;
+    deliver(&service, &paid(&service, "pi_a", 3000, Some("p1"))).await;
+    let back = charge("pi_a", 3000, 3000);
+    deliver(&service, &event(&service, REFUNDED, 2, &back)).await;
+    let gift = json!({"note_attributes": [{"name": "gift", "value": "yes"}]});
+    for (second, attributes) in [(3, gift), (4, json!({"note_attributes": []}))] {
+        let rewritten = with(body(1, second, "paid"), &attributes);
+        deliver(&service, &order_delivery("orders/updated", &rewritten)).await;
+        let order = standing(&service, &key, SHOP, 1).await;
+        assert_eq!(order, is("refunded", "cancelled"), "{attributes}");
+    }
+    let reported = order_kinds(service.db(), SHOP, 1).await;
+    assert_eq!(times(&reported, "order.fulfillment_requested"), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_charge_copied_does_not_move_its_payment_back() {
+    let service = service().manual_clock().start().await;
+    let key = service.api_key().await;
+    open_order(&service, 1, "p1").await;
+    open_order(&service, 2, "p2").await;
+    // The charge was made while the intent named the first order's agreement.
+    let mut part = charge("pi_a", 3000, 500);
+    part["metadata"] = json!({"pact_id": "p1"});
+    let part = event(&service, REFUNDED, 5, &part);
+    deliver(&service, &paid(&service, "pi_a", 3000, Some("p2"))).await;
+    deliver(&service, &part).await;
+    let order = standing(&service, &key, SHOP, 1).await;
+    assert_eq!(order, is("pending", "initiated"));
+    let order = standing(&service, &key, SHOP, 2).await;
+    assert_eq!(order, is("partially_refunded", "requested"));
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn money_that_went_back_pays_for_nothing() {
     let service = service().manual_clock().start().await;
     let key = service.api_key().await;

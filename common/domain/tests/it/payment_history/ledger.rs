@@ -35,10 +35,19 @@ fn expected(facts: &[&EventFacts]) -> Books {
             .filter_map(|it| Some((it.created, &it.id, reported(it)?)));
         reported.max().map(|(_, _, reported)| reported)
     };
+    // What the intent says counts before what a charge has copied from it.
+    let linked = |reported: fn(&EventFacts) -> Option<&'static str>| {
+        let reported = facts.iter().filter_map(|it| {
+            let is_of_intent = it.kind != Kind::ChargeRefunded;
+            let created = if is_of_intent { it.created } else { 0 };
+            Some((is_of_intent, created, &it.id, reported(it)?))
+        });
+        reported.max().map(|(_, _, _, reported)| reported)
+    };
     let received = most(Kind::IntentSucceeded);
     let refunded = most(Kind::ChargeRefunded);
-    let pact = newest(|it| it.pact).map_or("held".to_owned(), |it| format!("released:{it}"));
-    let customer = newest(|it| it.customer);
+    let pact = linked(|it| it.pact).map_or("held".to_owned(), |it| format!("released:{it}"));
+    let customer = linked(|it| it.customer);
     let customer = customer.map_or("credited".to_owned(), |it| format!("credited:{it}"));
     let currency = newest(|it| Some(it.currency)).expect("a currency");
     let mut books = Books::from([
