@@ -164,7 +164,11 @@ impl LineItem {
         let what = match (self.variant_id, self.price, has_price) {
             (Some(id), ..) => Article::Variant(id.number().ok_or(CheckoutProblem::VariantId)?),
             (None, Some(id), false) => Article::Known(price_id(&id)?),
-            (None, None, true) => named(&self.name, &self.amount, &self.currency)?,
+            (None, None, true) => named(
+                self.name.as_ref(),
+                self.amount.as_ref(),
+                self.currency.as_ref(),
+            )?,
             _ => return Err(CheckoutProblem::Article),
         };
         Ok(Wanted {
@@ -202,15 +206,15 @@ fn price_id(id: &Value) -> Result<String, CheckoutProblem> {
 }
 
 fn named(
-    name: &Option<Value>,
-    amount: &Option<Value>,
-    currency: &Option<Value>,
+    name: Option<&Value>,
+    amount: Option<&Value>,
+    currency: Option<&Value>,
 ) -> Result<Article, CheckoutProblem> {
-    let name = name.as_ref().and_then(Value::as_str);
+    let name = name.and_then(Value::as_str);
     let name = name.filter(|name| is_text(name, LONGEST_NAME) && !name.trim().is_empty());
-    let amount = amount.as_ref().and_then(Value::as_i64);
+    let amount = amount.and_then(Value::as_i64);
     let amount = amount.filter(|minor| (1..=MOST_MINOR).contains(minor));
-    let currency = currency.as_ref().and_then(Value::as_str);
+    let currency = currency.and_then(Value::as_str);
     let currency = currency.and_then(Currency::parse);
     let currency = currency.filter(|code| CURRENCIES.contains(&code.as_str()));
     Ok(Article::Named {
