@@ -25,6 +25,7 @@ use domain::event::{LastEvent, OrderEvent};
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::{Cancellation, Record};
 use domain::time::Timestamp;
+use serde_json::json;
 use store::fulfillments::{self, Moved};
 use store::orders::records::{self, OrderEntry, OrderKey};
 use store::sql::{self, Tx};
@@ -32,8 +33,8 @@ use store::sql::{self, Tx};
 pub use deliveries::{Task, apply, prepare};
 pub use tracking::TrackingCode;
 
-use crate::Result;
 use crate::outbox::Outbox;
+use crate::{Result, payments};
 use update::{OrderUpdate, load_updates};
 
 /// Orders that a message brings news of, by their keys.
@@ -70,6 +71,12 @@ async fn absorb(
     let known = updates.iter().filter(|update| update.before.is_some());
     // These rows are saved first, because the next steps read which agreements orders claim.
     save(tx, known, outbox.now).await?;
+    // Of two orders that claim an agreement one may have left it to the other, which nobody settles here.
+    let left: BTreeSet<String> = updates.iter().filter_map(OrderUpdate::left).collect();
+    for agreement in left {
+        let body = json!({ "pact_id": agreement });
+        outbox.job_of(payments::LINK, &agreement, &body, outbox.now);
+    }
     finish(outbox, tx, updates).await
 }
 

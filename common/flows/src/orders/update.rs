@@ -63,6 +63,12 @@ impl OrderUpdate {
         self.before.as_ref().map(|before| &before.record)
     }
 
+    /// The agreement that the order named before and names no more.
+    pub fn left(&self) -> Option<String> {
+        let named = self.record_before()?.pact.value.clone()?;
+        (named != self.payment_reference()).then_some(named)
+    }
+
     /// The reference by which the order's payments are found.
     pub fn payment_reference(&self) -> String {
         payment_reference(&self.key, &self.after.record)
