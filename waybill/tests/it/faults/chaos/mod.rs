@@ -70,6 +70,12 @@ fn number(name: &str, otherwise: u64) -> u64 {
     })
 }
 
+/// How long nothing of a sort fails: so many milliseconds, or so many times as long as `CHAOS_PAUSE` says.
+fn between_faults(chance: &mut Chance, least: u64, most: u64) -> Duration {
+    let times = number("CHAOS_PAUSE", 1);
+    chance.millis(least * times, most * times)
+}
+
 /// Random numbers that follow from a seed (xorshift).
 struct Chance(u64);
 
@@ -223,7 +229,7 @@ impl Processes {
         is_posted: &AtomicBool,
     ) {
         while Instant::now() < end {
-            pause(chance.millis(300, 1500)).await;
+            pause(between_faults(chance, 300, 1500)).await;
             self.supervise(timeline);
             let nth = chance.nth(self.running.len());
             let running = &mut self.running[nth];
@@ -348,7 +354,7 @@ struct World<'a> {
 impl World<'_> {
     async fn fail_until(&mut self, end: Instant, chance: &mut Chance, timeline: &Timeline) {
         while Instant::now() < end {
-            pause(chance.millis(300, 1500)).await;
+            pause(between_faults(chance, 300, 1500)).await;
             let time = chance.millis(200, 2500);
             let fault = chance.below(13);
             let what = match fault {
@@ -431,7 +437,7 @@ async fn fail_brokers_until(
     timeline: &Timeline,
 ) {
     while brokers.cluster.is_some() && Instant::now() < end {
-        pause(chance.millis(5000, 15_000)).await;
+        pause(between_faults(chance, 5000, 15_000)).await;
         let fault = match chance.below(6) {
             0 => BrokerFault::Killed(vec!["1"]),
             1 => BrokerFault::Killed(vec!["2"]),
