@@ -72,7 +72,10 @@ async fn absorb(
     // These rows are saved first, because the next steps read which agreements orders claim.
     save(tx, known, outbox.now).await?;
     // Of two orders that claim an agreement one may have left it to the other, which nobody settles here.
-    let left: BTreeSet<String> = updates.iter().filter_map(OrderUpdate::left).collect();
+    let left: BTreeSet<String> = updates
+        .iter()
+        .filter_map(OrderUpdate::agreement_left)
+        .collect();
     for agreement in left {
         let body = json!({ "pact_id": agreement });
         outbox.job_of(payments::LINK, &agreement, &body, outbox.now);

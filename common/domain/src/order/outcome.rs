@@ -404,11 +404,16 @@ pub fn request(
     })
 }
 
-/// Whether units were requested that are in no shipment.
+/// Whether units were requested that nobody has shipped. An order that was shipped in full once awaits
+/// none: not every storefront says in which shipment a unit is.
 pub fn is_awaited(record: &Record, level: &Level) -> bool {
-    let shipped = record.shipped();
+    let (shipped, units) = (record.shipped(), record.units());
     let mut requested = level.iter();
-    requested.any(|(line, units)| *units > of(&shipped, *line).all())
+    !record.was_fulfilled
+        && requested.any(|(line, requested)| {
+            units.get(line).is_none_or(|line| line.unshipped() > 0)
+                && *requested > of(&shipped, *line).all()
+        })
 }
 
 /// The level of an order when all of its open units have been requested.

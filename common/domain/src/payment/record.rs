@@ -62,6 +62,9 @@ pub struct Record {
     pub receipt_email: Option<Part<Email>>,
 }
 
+/// Ten thousand years, in seconds: what is so much older is older than every event.
+const BEFORE_ALL: i64 = 10_000 * 365 * 24 * 60 * 60;
+
 impl Record {
     /// Removes the person from the record. Ids stay.
     pub fn forget_person(&mut self) {
@@ -125,7 +128,11 @@ impl Record {
         let refunded = charge.returned();
         // Copied from the intent when the charge was made, and not since: each event of the intent says it better.
         let copied = Version {
-            created: if is_the_payment { version.created } else { 0 },
+            created: if is_the_payment {
+                version.created
+            } else {
+                version.created.saturating_sub(BEFORE_ALL)
+            },
             event: version.event.clone(),
         };
         Record {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::order::Order;
-use domain::order::outcome::{Change, FulfillmentState, Level, changes, request};
+use domain::order::outcome::{
+    Change, FulfillmentState, Level, changes, is_awaited, level_of, request,
+};
 use domain::order::record::Record;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -400,6 +402,18 @@ fn asked(history: &[Record]) -> Vec<BTreeMap<i64, i64>> {
         }
     }
     asked
+}
+
+#[test]
+fn what_was_requested_is_awaited_until_it_is_shipped_in_whatever_way_that_is_said() {
+    let paid = record("orders/paid", &body(2, "paid", None));
+    let (order, _) = merged_history([paid.clone()]);
+    let level = level_of(&order);
+    assert!(is_awaited(&order, &level));
+    let all = record("orders/fulfilled", &body(3, "paid", Some("fulfilled")));
+    let on_hold = record("orders/updated", &body(4, "pending", None));
+    let (order, _) = merged_history([paid, all, on_hold]);
+    assert!(!is_awaited(&order, &level));
 }
 
 #[test]

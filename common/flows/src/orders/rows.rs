@@ -19,8 +19,8 @@ use super::update::OrderUpdate;
 use crate::Result;
 use crate::outbox::Outbox;
 
-/// How many parcels of one shipment get a QR code. Nobody ships more at once, and each code takes
-/// 0.1 ms while the order is locked.
+/// How many parcels of one shipment get a QR code. Nobody ships more at once, and so many codes take
+/// 5 ms while the order is locked.
 const MOST_CODES: i64 = 250;
 
 pub(super) async fn write(outbox: &Outbox<'_>, tx: &mut Tx, updates: &[OrderUpdate]) -> Result<()> {

@@ -5,7 +5,7 @@ use qr::QrError;
 use store::orders::records::OrderKey;
 use store::qr_codes::{self, QrCode};
 
-/// A link and the modules of its QR code. To draw one takes 0.1 ms, so it is drawn before the
+/// A link and the modules of its QR code. It is drawn before the
 /// transaction is opened, wherever it is known by then that the order is new.
 #[derive(Clone)]
 pub struct TrackingCode {

@@ -63,10 +63,10 @@ impl OrderUpdate {
         self.before.as_ref().map(|before| &before.record)
     }
 
-    /// The agreement that the order named before and names no more.
-    pub fn left(&self) -> Option<String> {
-        let named = self.record_before()?.pact.value.clone()?;
-        (named != self.payment_reference()).then_some(named)
+    /// The agreement that the order claimed before and claims no more.
+    pub fn agreement_left(&self) -> Option<String> {
+        let claimed = payment_reference(&self.key, self.record_before()?);
+        (claimed != self.payment_reference()).then_some(claimed)
     }
 
     /// The reference by which the order's payments are found.

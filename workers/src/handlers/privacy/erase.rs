@@ -9,8 +9,9 @@
 //!    nothing new. The orders that were found are noted with their tombstones, because a late
 //!    delivery takes the address by which an order was found from its row, and a run that continues
 //!    the erasure must still know the order.
-//! 2. The bodies of jobs are erased (`bodies`): all of the shop, and all that name no shop, are scanned. A long scan is interrupted
-//!    and continued in the next run, as long as it looks for the same person.
+//! 2. The bodies of jobs are erased (`bodies`): all of the shop, and all that name no shop, are
+//!    scanned. A long scan is interrupted and continued in the next run, as long as it looks for the
+//!    same person.
 //! 3. Earlier exports are found, and end at once: nobody can fetch them any more.
 //! 4. Rows are erased. Steps 2 and 3 search by what is in them, so they come before. A run that is
 //!    cut off is simply done again.

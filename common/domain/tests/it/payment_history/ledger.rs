@@ -39,8 +39,7 @@ fn expected(facts: &[&EventFacts]) -> Books {
     let linked = |reported: fn(&EventFacts) -> Option<&'static str>| {
         let reported = facts.iter().filter_map(|it| {
             let is_of_intent = it.kind != Kind::ChargeRefunded;
-            let created = if is_of_intent { it.created } else { 0 };
-            Some((is_of_intent, created, &it.id, reported(it)?))
+            Some((is_of_intent, it.created, &it.id, reported(it)?))
         });
         reported.max().map(|(_, _, _, reported)| reported)
     };

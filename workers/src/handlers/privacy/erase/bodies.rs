@@ -18,8 +18,8 @@ const RUN: Duration = Duration::from_secs(15);
 
 impl Erasure<'_> {
     /// Scans the bodies of the shop, and those that name no shop. One pass looks for a limited number
-    /// of texts and ids, so it takes as many passes as are needed for all of them. A long scan ends with [`Unfinished`] and is continued in
-    /// the next run.
+    /// of texts and ids, so it takes as many passes as are needed for all of them. A long scan ends
+    /// with [`Unfinished`] and is continued in the next run.
     pub(super) async fn jobs(&mut self) -> Result<()> {
         let found = &self.found;
         let orders = found.orders.iter().map(|(_, id)| id.to_string());
