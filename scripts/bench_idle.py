@@ -3,20 +3,17 @@ PostgreSQL and RabbitMQ, and everything in one process on SQLite. All run at the
 processor time that the system has counted for it (/proc/PID/stat).
 """
 
-import argparse
 import json
 import os
 import pathlib
 import time
 
-from bench_tools import TICK, Database, Process, await_ready, nanoseconds, processor_seconds, service_pids, statistics_of
+from bench_tools import (TICK, Database, Process, arguments, await_ready, nanoseconds, processor_seconds, service_pids,
+                         statistics_of)
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench idle", description=__doc__)
-    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    parser = arguments("idle", __doc__)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--settle", type=int, default=15, help="seconds before that (15)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was found to this file")

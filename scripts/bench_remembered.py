@@ -4,14 +4,11 @@ is compared with that of the smallest number in the same round. The indexes are 
 inserted into at random are: 70 %.
 """
 
-import argparse
-import os
-import pathlib
 import random
 import statistics
 import time
 
-from bench_tools import Database, Process, await_ready, bounds, load
+from bench_tools import Database, arguments, bounds, load, start_ingress
 
 FILL = """
 alter table webhook_ids drop constraint webhook_ids_pkey;
@@ -37,10 +34,7 @@ def fill(database, ids):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench remembered", description=__doc__)
-    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    parser = arguments("remembered", __doc__)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=int, default=4, help="length of a turn (4)")
     parser.add_argument("--connections", type=int, default=256)
@@ -53,12 +47,8 @@ def main():
         for number, ids in enumerate(options.ids):
             database = Database()
             databases.append(database)
-            port = options.port + number
-            env = {"DATABASE_URL": database.url, "AMQP_URL": os.environ["TEST_AMQP_URL"], "AMQP_PREFIX": database.name,
-                   "LISTEN_ADDR": f"127.0.0.1:{port}", "PUBLIC_URL": f"http://127.0.0.1:{port}"}
-            process = Process([options.bin.resolve() / "waybill", "ingress"], options.work / f"{number}.log", env=env)
+            port, process = start_ingress(options, number, database)
             started.append((ids, port, process))
-            await_ready(port, process)
             fill(database, ids)
             load(options.work, port, options.connections, 2)
             rates[ids] = []

@@ -3,7 +3,6 @@ processes, orders a second with one to four workers, and the bytes that a delive
 write-ahead log. docs/scaling.md says what follows from them.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from bench_tools import (ROOT, Database, Process, Wrong, await_ready, load, processor_seconds, result_of, service_pids,
+from bench_tools import (ROOT, Database, Process, Wrong, arguments, await_ready, load, processor_seconds, result_of, service_pids,
                          start_wrk)
 
 CONNECTIONS = 192
@@ -121,10 +120,7 @@ def show(what, found):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench scale", description=__doc__)
-    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    parser = arguments("scale", __doc__)
     parser.add_argument("--seconds", type=int, default=5, help="of one measurement of the intake (5)")
     parser.add_argument("--orders", type=int, default=10000, help="the backlog of a drain (10000)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write all that was found to this file")

@@ -4,15 +4,12 @@ a hundredth of all traces and sends spans and metrics. In each turn wrk loads on
 the process used for a delivery is noted. A turn is compared with that of the first process in the same round.
 """
 
-import argparse
 import http.server
-import os
-import pathlib
 import random
 import statistics
 import threading
 
-from bench_tools import Database, Process, Wrong, await_ready, bounds, load, nanoseconds
+from bench_tools import Database, Wrong, arguments, bounds, load, nanoseconds, start_ingress
 
 COLLECTED = {}
 
@@ -36,10 +33,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench telemetry", description=__doc__)
-    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    parser = arguments("telemetry", __doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seconds", type=int, default=2, help="length of a turn (2)")
     parser.add_argument("--sample", default="0.01", help="the part of the traces that is recorded (0.01)")
@@ -52,12 +46,7 @@ def main():
     started, used, whole, taken = [], {}, {}, {}
     try:
         for number, (name, env) in enumerate((("off", {}), ("off again", {}), ("on", on))):
-            port = options.port + number
-            env = {**env, "DATABASE_URL": database.url, "AMQP_URL": os.environ["TEST_AMQP_URL"],
-                   "AMQP_PREFIX": database.name, "LISTEN_ADDR": f"127.0.0.1:{port}",
-                   "PUBLIC_URL": f"http://127.0.0.1:{port}"}
-            process = Process([options.bin.resolve() / "waybill", "ingress"], options.work / f"{number}.log", env=env)
-            await_ready(port, process)
+            port, process = start_ingress(options, number, database, env)
             started.append((name, port, process))
             load(options.work, port, 64, 2)
             used[name], taken[name] = [], 0

@@ -1,5 +1,6 @@
 """What the measuring scripts in Python share: servers and workers, wrk, a database, and processor time."""
 
+import argparse
 import contextlib
 import os
 import pathlib
@@ -14,6 +15,15 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
 ADMIN_URL = os.environ.get("TEST_DATABASE_URL", "")
+
+
+def arguments(name, description):
+    """A parser for what follows `scripts/bench NAME`, with what scripts/bench itself passes on."""
+    parser = argparse.ArgumentParser(prog=f"scripts/bench {name}", description=description)
+    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    return parser
 
 
 class Wrong(Exception):
@@ -143,6 +153,16 @@ def await_ready(port, process, seconds=30):
                 return
         time.sleep(0.05)
     raise Wrong(f"not ready; the end of its log: {process.log.read_text()[-2000:]}")
+
+
+def start_ingress(options, number, database, env=()):
+    """The port and the process of an ingress on this database, once it is ready."""
+    port = options.port + number
+    env = {**dict(env), "DATABASE_URL": database.url, "AMQP_URL": os.environ["TEST_AMQP_URL"], "AMQP_PREFIX": database.name,
+           "LISTEN_ADDR": f"127.0.0.1:{port}", "PUBLIC_URL": f"http://127.0.0.1:{port}"}
+    process = Process([options.bin.resolve() / "waybill", "ingress"], options.work / f"{number}.log", env=env)
+    await_ready(port, process)
+    return port, process
 
 
 def post(port, body, headers):

@@ -47,7 +47,7 @@ use server::network;
 /// How much longer than the interval Waybill waits. The provider counts the interval from its own
 /// answer and by its own clock.
 const MARGIN: Duration = Duration::from_millis(500);
-/// A poll that is less than this too early is not told to slow down, because its client would stay
+/// A poll that is less than this too early does not get `slow_down`, because its client would stay
 /// slower for good.
 const EARLY: Duration = Duration::from_millis(900);
 /// How long a poll holds the turn at most: the margin, the provider's deadline, and the time for

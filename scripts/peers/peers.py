@@ -3,7 +3,6 @@
 What is measured, and by which rules, is in docs/performance.md. Each system's program is beside this file.
 """
 
-import argparse
 import contextlib
 import hashlib
 import json
@@ -21,7 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench_tools import (ROOT, Database, Process, Wrong, await_ready, load, post, processor_seconds,  # noqa: E402
+from bench_tools import (ROOT, Database, Process, Wrong, arguments, await_ready, load, post, processor_seconds,  # noqa: E402
                          service_pids)
 
 PEERS = ROOT / "target" / "peers"
@@ -568,10 +567,7 @@ def table(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench peers", description=__doc__)
-    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    parser = arguments("peers", __doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=10000, help="the backlog of a drain (10000)")
     parser.add_argument("--seconds", type=int, default=3, help="of one measurement of what is stored (3)")
