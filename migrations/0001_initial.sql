@@ -374,6 +374,8 @@ create table fulfillments (
     provider_state text,
     -- The storefront's id of the fulfilment that our request created.
     provider_id text,
+    -- The job of the newest request. What an older one is answered does not settle it.
+    provider_job_id uuid,
     initiated_at bigint not null,
     requested_at bigint,
     -- How many units of each line were ever requested or shipped, by line id, as JSON. Null when

@@ -27,21 +27,19 @@ pub fn order_key(job: &Job) -> Result<OrderKey> {
 }
 
 /// Records that the storefront will not fulfil the order, and adds the event that says so. Once it
-/// is recorded, or after the order is erased, nothing more happens.
-pub async fn fail(
-    outbox: &mut Outbox<'_>,
-    tx: &mut Tx,
-    key: &OrderKey,
-    error: &str,
-) -> sql::Result<()> {
-    let Some(entry) = records::load(tx, &[key]).await?.remove(key) else {
+/// is recorded, or after the order is erased, or when a later job asks, nothing more happens.
+pub async fn fail(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, error: &str) -> sql::Result<()> {
+    let Ok(key) = order_key(job) else {
+        return Ok(());
+    };
+    let Some(entry) = records::load(tx, &[&key]).await?.remove(&key) else {
         return Ok(());
     };
     let failed = ProviderState::Failed;
-    if !fulfillments::answered(tx, key, failed, None, outbox.now).await? {
+    if !fulfillments::answered(tx, &key, job.id, failed, None, outbox.now).await? {
         return Ok(());
     }
     let error = error.to_owned();
     let event = OrderEvent::FulfillmentFailed { error };
-    orders::save_with_event(outbox, tx, key, entry, event).await
+    orders::save_with_event(outbox, tx, &key, entry, event).await
 }

@@ -92,7 +92,7 @@ async fn finish(outbox: &mut Outbox<'_>, tx: &mut Tx, mut updates: Vec<OrderUpda
     let now = outbox.now;
     settle::settle(tx, &mut updates).await?;
     settle::supersede(outbox, tx, &mut updates).await?;
-    request::decide(tx, &mut updates).await?;
+    request::decide(outbox, tx, &mut updates).await?;
     rows::write(outbox, tx, &updates).await?;
     for update in &mut updates {
         events::follow(outbox, tx, update).await?;
@@ -148,7 +148,7 @@ async fn close(
     let moved = Moved {
         key,
         state: FulfillmentState::Cancelled,
-        to_provider: false,
+        provider_job: None,
         requested: None,
     };
     fulfillments::save(tx, &[moved], outbox.now).await?;

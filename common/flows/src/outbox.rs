@@ -108,12 +108,24 @@ impl<'a> Outbox<'a> {
 
     /// Adds a job that is about an order and due at once.
     pub fn job(&mut self, queue: Queue, kind: &'static str, key: &OrderKey, body: &Value) {
+        self.job_with_id(self.context.clock.id(), queue, kind, key, body);
+    }
+
+    /// Adds a job that is about an order and due at once, under an id that the order's rows name.
+    pub fn job_with_id(
+        &mut self,
+        id: JobId,
+        queue: Queue,
+        kind: &'static str,
+        key: &OrderKey,
+        body: &Value,
+    ) {
         let (shop, order_id) = key;
         self.add_job(
+            id,
             queue,
             kind,
-            Some(shop),
-            &order_id.to_string(),
+            (Some(shop), &order_id.to_string()),
             body,
             self.now,
         );
@@ -127,19 +139,20 @@ impl<'a> Outbox<'a> {
         body: &Value,
         run_at: Timestamp,
     ) -> JobId {
-        self.add_job(Queue::Payments, kind, None, payment_id, body, run_at)
+        let id = self.context.clock.id();
+        self.add_job(id, Queue::Payments, kind, (None, payment_id), body, run_at);
+        id
     }
 
     fn add_job(
         &mut self,
+        id: JobId,
         queue: Queue,
         kind: &'static str,
-        shop: Option<&str>,
-        object_id: &str,
+        (shop, object_id): (Option<&str>, &str),
         body: &Value,
         run_at: Timestamp,
-    ) -> JobId {
-        let id = self.context.clock.id();
+    ) {
         let is_due = run_at <= self.now;
         let cause = self.causation.of(shop, object_id);
         let traceparent = cause.map(|cause| cause.context);
@@ -174,7 +187,6 @@ impl<'a> Outbox<'a> {
             traceparent,
             created_at: self.now,
         });
-        id
     }
 
     /// Writes the events and the jobs.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
 use crate::{json, parsed};
+use domain::job::JobId;
 use domain::order::outcome::{FulfillmentState, Level};
 use domain::time::Timestamp;
 
@@ -36,8 +37,8 @@ impl ProviderState {
 pub struct Moved<'a> {
     pub key: &'a OrderKey,
     pub state: FulfillmentState,
-    /// True when a job will create it at the storefront.
-    pub to_provider: bool,
+    /// The job that will create it at the storefront, if one will.
+    pub provider_job: Option<JobId>,
     /// How many units were requested so far, if that has changed.
     pub requested: Option<&'a Level>,
 }
@@ -49,7 +50,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
             .iter()
             .map(move |it| (it.state == state).then_some(now.0))
     };
-    let pending = |it: &Moved<'_>| it.to_provider.then_some(ProviderState::Pending.as_str());
+    let pending = |it: &Moved<'_>| it.provider_job.map(|_| ProviderState::Pending.as_str());
     let requested: Vec<Option<String>> = moved
         .iter()
         .map(|it| it.requested.map(json).transpose())
@@ -65,6 +66,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
         column("fulfilled_at", reached(FulfillmentState::Fulfilled)),
         column("cancelled_at", reached(FulfillmentState::Cancelled)),
         column("provider_state", moved.iter().map(pending)),
+        column("provider_job_id", moved.iter().map(|it| it.provider_job)),
     ];
     tx.insert(
         "fulfillments",
@@ -75,6 +77,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
              fulfilled_at = coalesce(fulfillments.fulfilled_at, excluded.fulfilled_at),
              cancelled_at = coalesce(fulfillments.cancelled_at, excluded.cancelled_at),
              provider_state = coalesce(excluded.provider_state, fulfillments.provider_state),
+             provider_job_id = coalesce(excluded.provider_job_id, fulfillments.provider_job_id),
              requested_units = coalesce(excluded.requested_units, fulfillments.requested_units),
              updated_at = excluded.updated_at",
     )
@@ -105,26 +108,31 @@ pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<Order
         .collect()
 }
 
-/// True while the storefront is still to be asked to fulfil the order.
-pub async fn is_wanted(db: &Db, key: &OrderKey) -> Result<bool> {
+/// True while this job is to ask the storefront to fulfil the order: a job that was stored later asks
+/// for its units too.
+pub async fn is_wanted(db: &Db, key: &OrderKey, job: JobId) -> Result<bool> {
     let row = db
         .query(
             "select 1 as wanted from fulfillments
-             where shop = $1 and order_id = $2 and state = $3
+             where shop = $1 and order_id = $2 and state = $3 and provider_job_id = $4
                and provider_state in ('pending', 'failed')",
         )
         .bind(key.0.as_str())
         .bind(key.1)
         .bind(FulfillmentState::Requested.as_str())
+        .bind(job)
         .fetch_optional()
         .await?;
     Ok(row.is_some())
 }
 
-/// Records what the storefront answered to the request. False when it was recorded before.
+/// Records what the storefront answered to a job's request. False when it was recorded before, and
+/// when further units were requested since: the answer says nothing of these, and their own job asks
+/// for whatever is open then.
 pub async fn answered(
     tx: &mut Tx,
     key: &OrderKey,
+    job: JobId,
     state: ProviderState,
     provider_id: Option<&str>,
     now: Timestamp,
@@ -132,7 +140,7 @@ pub async fn answered(
     let changed = tx
         .query(
             "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
-             where shop = $4 and order_id = $5
+             where shop = $4 and order_id = $5 and provider_job_id = $6
                and provider_state in ('pending', 'failed') and provider_state <> $1",
         )
         .bind(state.as_str())
@@ -140,6 +148,7 @@ pub async fn answered(
         .bind(now.0)
         .bind(key.0.as_str())
         .bind(key.1)
+        .bind(job)
         .execute()
         .await?;
     Ok(changed == 1)

@@ -117,7 +117,7 @@ pub const EXPORTED: &[Table] = &[
     table!("fulfillments", key 2, [
         "shop" Text, "order_id" Int, "state" Text, "initiated_at" Time, "requested_at" Time,
         "fulfilled_at" Time, "cancelled_at" Time, "provider_state" Text, "provider_id" Text,
-        "requested_units" Json, "updated_at" Time,
+        "provider_job_id" Id, "requested_units" Json, "updated_at" Time,
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("fulfillment_cycles", key 3, [
         "shop" Text, "order_id" Int, "cycle" Text, "state" Text, "requested_at" Time,

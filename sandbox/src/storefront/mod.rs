@@ -87,6 +87,12 @@ impl Storefront {
         lock(&self.books).fulfillment_order(&key).open = false;
     }
 
+    /// Opens an order's fulfilment order again, as when somebody adds items to the order.
+    pub fn open(&self, shop: &str, order_id: i64) {
+        let key = (shop.to_ascii_lowercase(), order_id);
+        lock(&self.books).fulfillment_order(&key).open = true;
+    }
+
     /// Holds an order's fulfilment order back, or releases it.
     pub fn hold(&self, shop: &str, order_id: i64, held: bool) {
         let key = (shop.to_ascii_lowercase(), order_id);

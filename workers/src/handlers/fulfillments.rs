@@ -13,10 +13,10 @@ use store::sql::{self, Db, Tx};
 use super::{Answer, Providers};
 use crate::failure::call_failed;
 
-/// Asks, unless the order was shipped or cancelled meanwhile.
+/// Asks, unless the order was shipped or cancelled meanwhile, or a later job asks for more of it.
 pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
     let key = order_key(job)?;
-    if !rows::is_wanted(db, &key).await? {
+    if !rows::is_wanted(db, &key, job.id).await? {
         return Ok(Answer::NotAsked);
     }
     let Some(provider) = &providers.storefront else {
@@ -36,7 +36,7 @@ pub async fn record(
         Requested::Created { id } => (ProviderState::Created, Some(id.as_str())),
         Requested::NothingOpen => (ProviderState::NotNeeded, None),
     };
-    rows::answered(tx, &order_key(job)?, state, id, outbox.now).await?;
+    rows::answered(tx, &order_key(job)?, job.id, state, id, outbox.now).await?;
     Ok(())
 }
 
@@ -47,8 +47,5 @@ pub async fn on_exhausted(
     job: &Job,
     error: &str,
 ) -> sql::Result<()> {
-    let Ok(key) = order_key(job) else {
-        return Ok(());
-    };
-    fulfillments::fail(outbox, tx, &key, error).await
+    fulfillments::fail(outbox, tx, job, error).await
 }

@@ -88,7 +88,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "fulfillments",
         "shop order_id state initiated_at updated_at requested_at fulfilled_at cancelled_at \
-         provider_state provider_id requested_units",
+         provider_state provider_id provider_job_id requested_units",
     ),
     (
         "fulfillment_cycles",

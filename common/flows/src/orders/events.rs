@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use serde_json::json;
 use store::sql::Tx;
 
-use super::request::{asks_storefront, move_cycles};
+use super::request::move_cycles;
 use super::settle;
 use super::update::OrderUpdate;
 use crate::outbox::Outbox;
@@ -25,7 +25,6 @@ pub(super) async fn follow(
     tx: &mut Tx,
     update: &mut OrderUpdate,
 ) -> Result<()> {
-    let asks_storefront = asks_storefront(outbox.context.config, update);
     let cycles = move_cycles(outbox, tx, update).await?;
     let agreement = update.payment_reference();
     let OrderUpdate {
@@ -36,6 +35,7 @@ pub(super) async fn follow(
         payments,
         was,
         request,
+        provider_job,
         ..
     } = update;
     let before = before.as_ref().map(|before| &before.record);
@@ -55,10 +55,10 @@ pub(super) async fn follow(
         let event = requested(&Cycle::first(), record, Some(units));
         outbox.order_event(key, last_event, event);
     }
-    if asks_storefront {
+    if let Some(id) = *provider_job {
         let (shop, order_id) = &*key;
         let body = json!({ "shop": shop, "order_id": order_id });
-        outbox.job(Queue::Orders, fulfillments::KIND, key, &body);
+        outbox.job_with_id(id, Queue::Orders, fulfillments::KIND, key, &body);
     }
     for (cycle, state) in cycles {
         let event = match state {

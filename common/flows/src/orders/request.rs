@@ -16,7 +16,11 @@ use crate::outbox::Outbox;
 
 /// Decides what is requested of each order now. What was requested of an order so far is read only
 /// where something can have been requested before.
-pub(super) async fn decide(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<()> {
+pub(super) async fn decide(
+    outbox: &Outbox<'_>,
+    tx: &mut Tx,
+    updates: &mut [OrderUpdate],
+) -> Result<()> {
     let may_have_request = |update: &&OrderUpdate| {
         let is = update.after.record.fulfillment_state();
         let is_about_a_request = matches!(
@@ -53,6 +57,8 @@ pub(super) async fn decide(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
         } else {
             outcome::request(update.was, update.record_before(), record, level)
         };
+        let asks = asks_storefront(outbox.context.config, update);
+        update.provider_job = asks.then(|| outbox.context.clock.id());
     }
     Ok(())
 }
@@ -60,7 +66,7 @@ pub(super) async fn decide(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
 /// Whether the storefront is asked to fulfil what is requested now. It does not know the orders of
 /// checkout sessions. And where a shipment came to nothing, its units are requested again, but the
 /// storefront's own staff ship them.
-pub(super) fn asks_storefront(config: &Config, update: &OrderUpdate) -> bool {
+fn asks_storefront(config: &Config, update: &OrderUpdate) -> bool {
     let asks = |request: &Request| request.units.is_some() && !request.is_repeated;
     config.storefront_api.is_some()
         && update.key.0 != orders::CHECKOUT

@@ -13,7 +13,6 @@ use store::qr_codes;
 use store::shipments::{self, NewParcel};
 use store::sql::Tx;
 
-use super::request::asks_storefront;
 use super::tracking::TrackingCode;
 use super::update::OrderUpdate;
 use crate::Result;
@@ -37,7 +36,7 @@ pub(super) async fn write(outbox: &Outbox<'_>, tx: &mut Tx, updates: &[OrderUpda
             moved.push(Moved {
                 key: &update.key,
                 state,
-                to_provider: asks_storefront(config, update),
+                provider_job: update.provider_job,
                 requested: update.request.as_ref().map(|request| &request.level),
             });
         }

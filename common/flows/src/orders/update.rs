@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::event::LastEvent;
+use domain::job::JobId;
 use domain::order::outcome::{FulfillmentState, Request};
 use domain::order::record::Record;
 use domain::order::settlement::{Cycle, Payments, Settlement};
@@ -32,6 +33,8 @@ pub(super) struct OrderUpdate {
     pub was: FulfillmentState,
     /// What is requested of the order now.
     pub request: Option<Request>,
+    /// The job that asks the storefront to fulfil what is requested now, if one does.
+    pub provider_job: Option<JobId>,
     /// Whether its payments changed the order after its row was written.
     pub is_settled_anew: bool,
 }
@@ -55,6 +58,7 @@ impl OrderUpdate {
             cycles: BTreeMap::new(),
             placeholder: None,
             request: None,
+            provider_job: None,
             is_settled_anew: false,
         }
     }

@@ -402,6 +402,48 @@ async fn an_order_that_is_closed_at_the_storefront_already_needs_no_fulfilment()
 }
 
 #[tokio::test]
+async fn items_added_while_the_storefront_answers_are_requested_there_too() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    let storefront = sandbox.storefront();
+    // Its open units are read, and it makes the fulfilment at once and says so late.
+    let fault_injector = &storefront.fault_injector;
+    fault_injector.fail_next(1, Fault::Slow(Duration::ZERO));
+    fault_injector.fail_next(1, Fault::Slow(Duration::from_secs(3)));
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(7, 1, "paid")),
+    )
+    .await;
+    eventually("the storefront has made a fulfilment", async || {
+        storefront.created() == made([7])
+    })
+    .await;
+    storefront.open(SHOP, 7);
+    let mut added = body(7, 2, "paid");
+    let lines = added["line_items"].as_array_mut().unwrap();
+    lines.push(json!({"id": 3, "title": "Jug", "quantity": 1, "price": "0.00"}));
+    deliver_without_waiting(&service, &order_delivery("orders/updated", &added)).await;
+    let asked = "select count(*) as n from jobs where kind = 'fulfillments/request'";
+    eventually("the added item is requested", async || {
+        service.count(asked).await == 2
+    })
+    .await;
+    let answered = "select count(*) as n from fulfillments where provider_state <> 'pending'";
+    assert_eq!(
+        service.count(answered).await,
+        0,
+        "the first answer is not there yet"
+    );
+    service.settled().await;
+    let twice = BTreeMap::from([((SHOP.to_owned(), 7), 2)]);
+    assert_eq!(storefront.created(), twice);
+    assert_eq!(at_storefront(&service, 7).await.0, "created");
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is_reported() {
     let sandbox = sandbox().await;
     let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;

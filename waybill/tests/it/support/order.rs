@@ -218,7 +218,7 @@ pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
 /// deliveries came; and pictures.
-const VOLATILE: [&str; 16] = [
+const VOLATILE: [&str; 17] = [
     "shop",
     "created_at",
     "updated_at",
@@ -235,6 +235,7 @@ const VOLATILE: [&str; 16] = [
     "qr_modules",
     "provider_state",
     "provider_id",
+    "provider_job_id",
 ];
 
 /// Every row of every order by shop, as far as it follows from the deliveries alone.
