@@ -26,7 +26,7 @@ use store::jobs::NewJob;
 use store::orders::CHECKOUT;
 use tokio::time::timeout;
 
-pub use headers::Names;
+pub use headers::{Names, is_domain};
 pub use refused::{About, Refused};
 pub use wording::text;
 

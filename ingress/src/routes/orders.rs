@@ -17,6 +17,7 @@ use store::{qr_codes, shipments};
 
 use crate::App;
 use crate::api_key::{Holder, OrdersRead};
+use crate::delivery::is_domain;
 use crate::error::Error;
 
 type Key = Holder<OrdersRead>;
@@ -47,7 +48,8 @@ impl FromRequestParts<Arc<App>> for Wanted {
         }
         let shop = Query::<Shop>::from_request_parts(parts, app).await;
         let Query(Shop { shop }) = shop.map_err(|_| Error::ShopQuery)?;
-        if shop.as_deref().is_some_and(|shop| shop.contains('\0')) {
+        let is_nameless_or_domain = |shop: &str| shop.is_empty() || is_domain(shop);
+        if !shop.as_deref().is_none_or(is_nameless_or_domain) {
             return Err(Error::ShopQuery);
         }
         Ok(Wanted { id, shop })

@@ -309,6 +309,15 @@ async fn two_shops_with_one_order_id_never_mix() {
         .await;
         assert_eq!((status, order["name"].as_str().unwrap()), (200, name));
     }
+    for (query, expected) in [
+        ("shop=", 404),
+        ("shop=c.example", 404),
+        ("shop=a+shop", 422),
+        ("shop=a.example&shop=b.example", 422),
+    ] {
+        let path = format!("/api/commerce/orders/7?{query}");
+        assert_eq!(shown(&service, &key, &path).await.0, expected, "{query}");
+    }
     service.stop().await;
 }
 
