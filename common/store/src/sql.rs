@@ -682,10 +682,11 @@ pub fn is_outage(error: &Error) -> bool {
         return is_connection_error(error);
     };
     let code = database.code().unwrap_or_default();
-    // PostgreSQL: insufficient resources, serialization, deadlock, lock timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
+    // PostgreSQL: insufficient resources, an error of the system below it, serialization, deadlock, lock timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
     let sqlite = code.parse::<u32>().ok().filter(|_| code.len() < 5);
     is_connection_error(error)
         || code.starts_with("53")
+        || code.starts_with("58")
         || is_read_only(error)
         || ["40001", "40P01", "55P03"].contains(&code.as_ref())
         || sqlite.is_some_and(|code| [5, 6, 8, 10, 13, 14].contains(&(code & 0xff)))

@@ -369,6 +369,46 @@ async fn waits_and_goes_on(
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn heavy_while_the_disk_of_the_database_is_full_webhooks_are_answered_503_and_none_is_lost() {
+    let Some(mut servers) = Replicated::start().await else {
+        return;
+    };
+    let product = Product::start(&servers).await;
+    product.accepts(0..10).await;
+    if !servers.primary.fill_disk().await {
+        return product.stop().await;
+    }
+    // The files of the database still have some room.
+    let mut accepted: BTreeSet<u64> = (0..10).collect();
+    let mut refused = 10;
+    while product.try_once(&delivery(refused)).await != 503 {
+        accepted.insert(refused);
+        refused += 1;
+        assert!(refused < 10_000, "the disk never got full");
+    }
+    // Workers try too, and nothing is counted against the jobs.
+    pause(Duration::from_secs(5)).await;
+    servers.primary.make_room().await;
+    for seed in refused..refused + 20 {
+        within(Duration::from_mins(1), "it is accepted", async || {
+            // What was refused may have been committed.
+            [200, 409].contains(&product.try_once(&delivery(seed)).await)
+        })
+        .await;
+        accepted.insert(seed);
+    }
+    eprintln!("{} accepted", accepted.len());
+    one_effect_each(&servers.primary.url, &accepted).await;
+    let db = Db::open(&servers.primary.url, 1).await.unwrap();
+    let failed = "select count(*) as n from job_attempts";
+    let failed = db.query(failed).fetch_one().await.unwrap();
+    assert_eq!(failed.get::<i64>("n").unwrap(), 0);
+    db.close().await;
+    product.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn while_the_database_is_read_only_webhooks_are_answered_503_and_jobs_wait() {
     let Some(mut servers) = Replicated::start().await else {
         return;

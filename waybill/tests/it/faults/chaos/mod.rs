@@ -2,8 +2,8 @@
 //! RabbitMQ, the providers and an endpoint, under a load of shuffled and repeated deliveries.
 //!
 //! The processes are real, and killed, frozen and ended at random, get no memory, and their clocks are set; the
-//! network to the servers is cut, swallowed and refused; the primary becomes read-only, dies, and is replaced by
-//! its standby. Then it must come to rest by itself, and what was accepted is there, done, and done once.
+//! network to the servers is cut, swallowed and refused; the primary becomes read-only, has no room on its disk,
+//! dies, and is replaced by its standby. Then it must come to rest by itself, and what was accepted is there, done, and done once.
 //!
 //! The seed decides the deliveries and the sequence of the faults; how they meet depends on the machine.
 //! `scripts/chaos` runs it for longer.
@@ -59,6 +59,8 @@ const PEOPLE: usize = 4;
 /// is given at a time.
 const WAVES: u64 = 4;
 const AT_ONCE: usize = 12;
+/// Messages that a worker works on at a time.
+const CONCURRENCY: &str = "4";
 /// The shop of the people, of whom every second one is erased.
 const SHOP: &str = "people.example";
 
@@ -191,7 +193,7 @@ impl Processes {
             is_ready(port).await;
         }
         for name in WORKERS.into_iter().cycle().take(2 * WORKERS.len()) {
-            processes.add(name, vec!["--concurrency".into(), "2".into()]);
+            processes.add(name, vec!["--concurrency".into(), CONCURRENCY.into()]);
         }
         processes
     }
@@ -315,7 +317,10 @@ impl Brokers {
     async fn fail(&self, fault: &BrokerFault) {
         let ctl = match fault {
             BrokerFault::Killed(servers) => [&["cluster-kill"], servers.as_slice()].concat(),
-            BrokerFault::Alarm => vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0"],
+            BrokerFault::NoMemory => {
+                vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0"]
+            }
+            BrokerFault::NoDisk => vec!["cluster-ctl", "1", "set_disk_free_limit", "1000TB"],
         };
         self.say(&ctl).await;
     }
@@ -323,7 +328,10 @@ impl Brokers {
     async fn mend(&self, fault: &BrokerFault) {
         let ctl = match fault {
             BrokerFault::Killed(servers) => [&["cluster-start"], servers.as_slice()].concat(),
-            BrokerFault::Alarm => vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0.6"],
+            BrokerFault::NoMemory => {
+                vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0.6"]
+            }
+            BrokerFault::NoDisk => vec!["cluster-ctl", "1", "set_disk_free_limit", "50MB"],
         };
         self.say(&ctl).await;
     }
@@ -340,7 +348,9 @@ enum BrokerFault {
     /// The servers with these numbers. Two of three leave the queues without a leader.
     Killed(Vec<&'static str>),
     /// A memory alarm: the brokers take no message.
-    Alarm,
+    NoMemory,
+    /// A disk alarm, which does the same.
+    NoDisk,
 }
 
 /// What fails outside Waybill.
@@ -356,7 +366,7 @@ impl World<'_> {
         while Instant::now() < end {
             pause(between_faults(chance, 300, 1500)).await;
             let time = chance.millis(200, 2500);
-            let fault = chance.below(13);
+            let fault = chance.below(14);
             let what = match fault {
                 0 => "the connections to the database are cut",
                 1 => "the database answers nothing",
@@ -365,6 +375,7 @@ impl World<'_> {
                 4 => "the database is read-only",
                 5 => "the standby is away",
                 6 => "the primary dies, and the standby takes its place",
+                13 => "the disk of the database is full",
                 7 => "the connections to the broker are cut",
                 8 => "the broker answers nothing",
                 9 => "the broker refuses connections",
@@ -397,6 +408,11 @@ impl World<'_> {
             8 => brokers.each(Proxy::swallow),
             9 => brokers.each(Proxy::kill),
             10 => self.sandbox.storefront().fault_injector.fail(Fault::Lose),
+            13 => {
+                if !self.servers.primary.fill_disk().await {
+                    database.interrupt();
+                }
+            }
             11 => self
                 .sandbox
                 .payment()
@@ -408,7 +424,7 @@ impl World<'_> {
         self.mend(fault).await;
     }
 
-    async fn mend(&self, fault: u64) {
+    async fn mend(&mut self, fault: u64) {
         match fault {
             // Whoever waits for an answer that was swallowed is not kept waiting for good.
             1..=3 => {
@@ -424,6 +440,7 @@ impl World<'_> {
             10 => self.sandbox.storefront().fault_injector.clear_faults(),
             11 => self.sandbox.payment().fault_injector.clear_faults(),
             12 => self.endpoint.is(200),
+            13 => self.servers.primary.make_room().await,
             _ => {}
         }
     }
@@ -438,18 +455,20 @@ async fn fail_brokers_until(
 ) {
     while brokers.cluster.is_some() && Instant::now() < end {
         pause(between_faults(chance, 5000, 15_000)).await;
-        let fault = match chance.below(6) {
+        let fault = match chance.below(7) {
             0 => BrokerFault::Killed(vec!["1"]),
             1 => BrokerFault::Killed(vec!["2"]),
             2 => BrokerFault::Killed(vec!["3"]),
             3 => BrokerFault::Killed(vec!["1", "2"]),
             4 => BrokerFault::Killed(vec!["2", "3"]),
-            _ => BrokerFault::Alarm,
+            5 => BrokerFault::NoMemory,
+            _ => BrokerFault::NoDisk,
         };
         let time = chance.millis(1000, 6000);
         timeline.note(match &fault {
             BrokerFault::Killed(servers) => format!("brokers {servers:?} are killed, {time:?}"),
-            BrokerFault::Alarm => format!("a broker has no memory, {time:?}"),
+            BrokerFault::NoMemory => format!("a broker has no memory, {time:?}"),
+            BrokerFault::NoDisk => format!("a broker has no room on its disk, {time:?}"),
         });
         brokers.fail(&fault).await;
         pause(time).await;
