@@ -256,11 +256,17 @@ const BODIES: i64 = 200;
 /// How many texts a [`scan`] looks for at a time.
 pub const TEXTS: usize = 8;
 
+/// What one statement of a [`scan`] looks at: up to this job, or all that follow.
+#[derive(Clone, Copy)]
+pub struct Window(Option<JobId>);
+
 /// The result of one step of a [`scan`].
 pub struct ScanPage {
     pub kept: Vec<Kept>,
     /// The last job that was looked at. None when there are no more.
     pub last: Option<JobId>,
+    /// What the next step goes on with. None: it looks for the next window.
+    pub rest: Option<Window>,
 }
 
 /// The next deliveries of this shop after the job `after` that may be about somebody:
@@ -272,28 +278,35 @@ pub struct ScanPage {
 /// The empty shop has the deliveries of the payment provider, and those that came without a shop's
 /// name. Other shops have customers of their own, and their bodies are not read.
 ///
+/// `rest` is what the step before has left of its window. To find the end of one takes as long as to
+/// look at all jobs in it, so it is not done for each page.
+///
 /// Bodies of our own jobs have only ids and are not searched. A job keeps its id, so a job that
 /// becomes done during the scan is not missed.
 pub async fn scan(
     db: &Db,
     shop: &str,
     after: JobId,
+    rest: Option<Window>,
     texts: &[String],
     ids: Vec<String>,
 ) -> Result<ScanPage> {
-    let end = last_of(db, shop, after, STEP).await?;
+    let window = match rest {
+        Some(window) => window,
+        None => Window(last_of(db, shop, after, STEP).await?),
+    };
     let mut query = db.query(MAY_BE_ABOUT).bind(after);
     for nth in 0..TEXTS {
         query = query.bind(texts.get(nth).map(String::as_bytes));
     }
-    let query = query.bind(end.unwrap_or(JobId::max())).bind(BODIES);
+    let query = query.bind(window.0.unwrap_or(JobId::max())).bind(BODIES);
     let rows = query.bind(shop).bind(ids).fetch_all().await?;
     let kept: Vec<Kept> = rows.iter().map(read).collect::<Result<_>>()?;
-    let last = match kept.last() {
-        Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => Some(last.id),
-        _ => end,
+    let (last, rest) = match kept.last() {
+        Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => (Some(last.id), Some(window)),
+        _ => (window.0, None),
     };
-    Ok(ScanPage { kept, last })
+    Ok(ScanPage { kept, last, rest })
 }
 
 /// The last of the next `step` deliveries of a shop that still have their bodies. None when there

@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use domain::job::Source;
 use domain::privacy::Keys;
 use domain::profile::{
-    DeliveryId, PAYMENTS, STOREFRONTS, StorefrontProfile, WrongHeaders, clue, domain_of,
-    read_headers,
+    DeliveryId, PAYMENTS, STOREFRONTS, StorefrontProfile, WrongHeaders, clue, domain_of, names,
+    read_headers, signature_headers,
 };
-use domain::signature::{Secrets, SignatureError, StandardSignature, sign_standard};
+use domain::signature::{Secrets, Signature, SignatureError, StandardSignature, sign_standard};
 
 /// The secret, id, time, body and signature of the scheme's own documentation.
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -259,4 +259,110 @@ fn the_domain_of_a_shop_is_found_in_its_address() {
     ] {
         assert_eq!(domain_of(url), domain);
     }
+}
+
+#[test]
+fn every_profile_is_named_once_and_its_signature_header_is_known() {
+    let all = names();
+    let each: BTreeSet<_> = all.iter().copied().collect();
+    assert_eq!(all.len(), each.len(), "{all:?}");
+    let storefronts = STOREFRONTS.iter().map(|it| (it.name, it.headers.signature));
+    let payments = PAYMENTS.iter().map(|it| (it.name, it.signature));
+    let headers = signature_headers();
+    for (name, header) in storefronts.chain(payments) {
+        assert!(each.contains(name), "{name}");
+        assert!(headers.contains(header), "{header}");
+    }
+}
+
+#[test]
+fn a_provider_is_asked_for_its_own_names_of_what_something_is_done_with() {
+    let ours = ["orders/create", "orders/updated"];
+    let asked = |profile: &str| {
+        let profile = StorefrontProfile::named(profile).unwrap();
+        profile.subscriptions(&ours)
+    };
+    assert_eq!(asked("shopify"), ours);
+    let of_woocommerce = asked("woocommerce");
+    assert!(
+        of_woocommerce.contains(&"order.created"),
+        "{of_woocommerce:?}"
+    );
+    assert!(
+        !of_woocommerce.contains(&"order.deleted"),
+        "{of_woocommerce:?}"
+    );
+}
+
+#[test]
+fn a_header_of_the_chosen_profile_is_no_clue_and_neither_is_any_within() {
+    let has_all = |_: &str| true;
+    assert_eq!(clue(Source::Internal, "generic", has_all), None);
+    let stripe = |name: &str| name == "stripe-signature";
+    assert_eq!(clue(Source::Payment, "stripe", stripe), None);
+}
+
+#[test]
+fn the_name_of_a_header_has_up_to_a_hundred_letters_digits_and_dashes() {
+    let named = |name: &str| read_headers(&format!("signature={name},topic=x-topic,version=x_v"));
+    let long = "x".repeat(100);
+    let headers = named(&long).unwrap();
+    assert_eq!(headers.signature, long);
+    assert_eq!(headers.api_version.as_deref(), Some("x_v"));
+    let longer = format!("{long}x");
+    assert_eq!(named(&longer), Err(WrongHeaders::Name(longer)));
+}
+
+#[test]
+fn a_standard_signature_says_when_it_was_made_and_has_a_digest_of_its_own() {
+    let read = |signature: &'static str| {
+        let read = StandardSignature::read(
+            [signature.as_bytes()],
+            [ID.as_bytes()],
+            [b"1614265330".as_slice()],
+        );
+        Signature::Standard(read.unwrap())
+    };
+    let one = read(SIGNATURE);
+    assert_eq!(one.signed_at(), Some(TIME.unsigned_abs()));
+    let expected = STANDARD.decode(&SIGNATURE["v1,".len()..]).unwrap();
+    assert_eq!(one.digest().as_slice(), expected);
+    // Where there is no HMAC it is the first half of the signature.
+    let pair = Keys::new(vec![7; 32]);
+    let signed = pair.sign(b"something");
+    let entry = format!("v1a,{}", STANDARD.encode(&signed));
+    let headers = [entry.as_bytes()];
+    let other = StandardSignature::read(headers, [ID.as_bytes()], [b"1".as_slice()]).unwrap();
+    assert_eq!(Signature::Standard(other).digest(), signed[..32]);
+}
+
+#[test]
+fn the_id_of_a_standard_signature_has_up_to_255_characters() {
+    let reads = |length: usize| {
+        let id = "i".repeat(length);
+        verified(&secrets(&[SECRET]), SIGNATURE, &id, "1614265330", TIME)
+    };
+    assert_eq!(reads(255), Err(SignatureError::Mismatch), "it is read");
+    assert_eq!(reads(256), Err(SignatureError::Malformed));
+}
+
+#[test]
+fn a_key_of_standard_webhooks_has_16_bytes_or_more() {
+    for (length, is_right) in [(15, false), (16, true)] {
+        let secret = format!("whsec_{}", STANDARD.encode(vec![1; length]));
+        assert_eq!(Secrets::standard([secret]).is_ok(), is_right, "{length}");
+    }
+}
+
+#[test]
+fn each_secret_has_a_short_fingerprint_of_its_own() {
+    let public = format!("whpk_{}", STANDARD.encode([7; 32]));
+    let both = secrets(&[SECRET, &public]).fingerprints();
+    assert_eq!(both.len(), 2);
+    assert_ne!(both[0], both[1]);
+    for fingerprint in &both {
+        let is_hex = |letter: char| letter.is_ascii_hexdigit();
+        assert!(fingerprint.len() == 8 && fingerprint.chars().all(is_hex));
+    }
+    assert_eq!(secrets(&[SECRET]).fingerprints(), both[..1]);
 }

@@ -320,7 +320,7 @@ impl Brokers {
             BrokerFault::NoMemory => {
                 vec!["cluster-ctl", "1", "set_vm_memory_high_watermark", "0"]
             }
-            BrokerFault::NoDisk => vec!["cluster-ctl", "1", "set_disk_free_limit", "1000TB"],
+            BrokerFault::NoDisk => vec!["cluster-ctl", "1", "set_disk_free_limit", "100000GB"],
         };
         self.say(&ctl).await;
     }

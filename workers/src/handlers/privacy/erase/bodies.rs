@@ -36,6 +36,7 @@ impl Erasure<'_> {
         let passes = shops.len() * of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
         let clock = &self.parts.clock;
         let start = clock.elapsed();
+        let mut rest = None;
         while self.progress.scan.passes < passes {
             let Scan { passes, after, .. } = self.progress.scan;
             let (nth, shop) = (passes / shops.len(), passes % shops.len());
@@ -43,7 +44,8 @@ impl Erasure<'_> {
             let texts = texts.chunks(erasure::TEXTS).nth(nth).unwrap_or_default();
             let ids = ids.chunks(CHUNK).nth(nth).unwrap_or_default();
             let db = &self.parts.db;
-            let page = erasure::scan(db, shop, after, texts, ids.to_vec()).await?;
+            let page = erasure::scan(db, shop, after, rest, texts, ids.to_vec()).await?;
+            rest = page.rest;
             let (passes, after) = match page.last {
                 Some(last) => (passes, last),
                 None => (passes + 1, Uuid::nil()),
