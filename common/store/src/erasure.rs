@@ -246,9 +246,10 @@ pub struct Kept {
     pub state: State,
 }
 
-/// How many bodies one step of a [`scan`] looks at, which keeps a statement short however many
-/// there are.
-const STEP: i64 = 5000;
+/// How many bodies one step of a [`scan`] looks at, which keeps a statement short however many there
+/// are. PostgreSQL expects one job in 200 to be of a shop. If it expects fewer than these, it reads and
+/// sorts all of the shop to find the last of them: among 540,000 jobs 5,000 took 710 ms, and 500 take 2.
+pub const STEP: i64 = 500;
 
 /// How many of them one step of a [`scan`] returns at most.
 const BODIES: i64 = 200;

@@ -8,10 +8,11 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use store::sql::{Access, Db};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use super::process::{self, free_port};
 use super::proxy::Proxy;

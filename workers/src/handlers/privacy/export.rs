@@ -28,6 +28,7 @@ use process::Parts;
 use providers::exports::{Export, ExportFailure, Exports};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use store::erasure::STEP;
 use store::people::{self, PersonRows, Sought};
 use store::person_data::{self, Data, Scan};
 use store::sql::{self, Db, Tx};
@@ -42,8 +43,7 @@ use crate::failure::{Later, Unfinished};
 const FORMAT: &str = "waybill-export/1";
 const DOCUMENT: &str = "export.json";
 
-/// Jobs that are scanned with one statement, and how long a run scans.
-const STEP: i64 = 10_000;
+/// How long a run scans.
 const LONGEST_SCAN: Duration = Duration::from_secs(5);
 
 /// Clocks of two hosts differ by less.
