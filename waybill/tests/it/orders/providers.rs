@@ -409,7 +409,7 @@ async fn items_added_while_the_storefront_answers_are_requested_there_too() {
     // Its open units are read, and it makes the fulfilment at once and says so late.
     let fault_injector = &storefront.fault_injector;
     fault_injector.fail_next(1, Fault::Slow(Duration::ZERO));
-    fault_injector.fail_next(1, Fault::Slow(Duration::from_secs(3)));
+    fault_injector.fail_next(1, Fault::Slow(Duration::from_millis(4500)));
     deliver_without_waiting(
         &service,
         &order_delivery("orders/paid", &body(7, 1, "paid")),
@@ -419,6 +419,11 @@ async fn items_added_while_the_storefront_answers_are_requested_there_too() {
         storefront.created() == made([7])
     })
     .await;
+    // So the request for what is added waits until the first one is answered.
+    let paused = ["pauses", "begin", "provider", "storefront", "--for", "1h"];
+    operator::said(&service, &paused).await;
+    // Workers look for pauses each second.
+    pause(Duration::from_millis(1200)).await;
     storefront.open(SHOP, 7);
     let mut added = body(7, 2, "paid");
     let lines = added["line_items"].as_array_mut().unwrap();
@@ -429,12 +434,18 @@ async fn items_added_while_the_storefront_answers_are_requested_there_too() {
         service.count(asked).await == 2
     })
     .await;
-    let answered = "select count(*) as n from fulfillments where provider_state <> 'pending'";
+    let done = "select count(*) as n from jobs
+        where kind = 'fulfillments/request' and state = 'done'";
     assert_eq!(
-        service.count(answered).await,
+        service.count(done).await,
         0,
         "the first answer is not there yet"
     );
+    eventually("the first request is answered", async || {
+        service.count(done).await == 1
+    })
+    .await;
+    operator::said(&service, &["pauses", "end", "provider", "storefront"]).await;
     service.settled().await;
     let twice = BTreeMap::from([((SHOP.to_owned(), 7), 2)]);
     assert_eq!(storefront.created(), twice);
