@@ -55,6 +55,10 @@ const MOST_WAITING: i64 = 4000;
 /// Orders, and people, of a wave of the load.
 const ORDERS: usize = 40;
 const PEOPLE: usize = 4;
+/// After so many waves one in [`WITH_PEOPLE`] has people. An erasure reads all payment events, so a thousand
+/// erasures of a million deliveries already read more than everything else does.
+const ALL_WITH_PEOPLE: u64 = 100;
+const WITH_PEOPLE: u64 = 8;
 /// Waves that are under way at a time, if `CHAOS_WAVES` does not say it, and deliveries of one that each ingress
 /// is given at a time.
 const WAVES: u64 = 4;
@@ -557,10 +561,12 @@ impl Load {
         let orders: Vec<usize> = (self.orders..self.orders + ORDERS).collect();
         knows(&orders);
         let mut wave = deliveries(orders, seed, &self.clock);
-        let people = (self.people..self.people + PEOPLE).flat_map(of_person);
-        wave.extend(storm::shuffled(people, 1..=3, !seed, SHOP));
         self.orders += ORDERS;
-        self.people += PEOPLE;
+        if self.waves <= ALL_WITH_PEOPLE || self.waves.is_multiple_of(WITH_PEOPLE) {
+            let people = (self.people..self.people + PEOPLE).flat_map(of_person);
+            wave.extend(storm::shuffled(people, 1..=3, !seed, SHOP));
+            self.people += PEOPLE;
+        }
         wave
     }
 }
