@@ -7,10 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use domain::job::Source;
 use domain::privacy::Keys;
 use domain::profile::{
-    DeliveryId, PAYMENTS, STOREFRONTS, StorefrontProfile, WrongHeaders, clue, domain_of, names,
-    read_headers, signature_headers,
+    Bodies, DeliveryId, PAYMENTS, STOREFRONTS, Shop, StorefrontProfile, WrongHeaders, clue,
+    domain_of, names, read_headers, signature_headers,
 };
-use domain::signature::{Secrets, Signature, SignatureError, StandardSignature, sign_standard};
+use domain::signature::{
+    Scheme, Secrets, Signature, SignatureError, StandardSignature, sign_standard,
+};
 
 /// The secret, id, time, body and signature of the scheme's own documentation.
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -164,6 +166,87 @@ fn each_profile_has_a_name_a_setting_and_headers_in_lower_case() {
             format!("PAYMENT_PROVIDER={}", profile.name)
         );
     }
+}
+
+/// By what the bodies are signed, how they are read, what the header of the shop holds, the answer to a duplicate, the
+/// header of the access token, how many topics have another name, and whether something is said of failures and
+/// beware.
+#[test]
+fn each_provider_has_the_rules_of_its_documents() {
+    use Bodies::{Changes, Enveloped, Plain, WooCommerce};
+    use Scheme::{Body, Standard, Timed};
+    use Shop::{Domain, Url};
+    let ours = Some("X-Storefront-Access-Token");
+    let shopify = Some("X-Shopify-Access-Token");
+    let said = STOREFRONTS.map(|it| {
+        let says = (it.setup.on_failures.is_some(), it.setup.beware.is_some());
+        let reads = (it.scheme, it.bodies, it.shop);
+        let answers = (it.duplicate_status, it.token_header);
+        (it.name, reads, answers, it.topics.len(), says)
+    });
+    let known = [
+        (
+            "generic",
+            (Body, Plain, Domain),
+            (409, ours),
+            0,
+            (false, false),
+        ),
+        (
+            "shopify",
+            (Body, Plain, Domain),
+            (409, shopify),
+            0,
+            (true, true),
+        ),
+        (
+            "shopify-events",
+            (Body, Changes, Domain),
+            (409, shopify),
+            2,
+            (true, true),
+        ),
+        (
+            "woocommerce",
+            (Body, WooCommerce, Url),
+            (200, None),
+            4,
+            (true, true),
+        ),
+        (
+            "headers",
+            (Body, Plain, Domain),
+            (409, ours),
+            0,
+            (false, false),
+        ),
+        (
+            "standard-webhooks",
+            (Standard, Enveloped, Domain),
+            (409, ours),
+            9,
+            (true, false),
+        ),
+    ];
+    assert_eq!(said, known);
+    let pages: BTreeSet<_> = STOREFRONTS.iter().map(|it| it.setup.page).collect();
+    assert_eq!(
+        pages.len(),
+        4,
+        "those of one provider have one page: {pages:?}"
+    );
+
+    let said = PAYMENTS.map(|it| {
+        let says = (it.setup.on_failures.is_some(), it.setup.beware.is_some());
+        (it.name, it.scheme, it.id, it.thin_events, says)
+    });
+    let id = Some("webhook-id");
+    let known = [
+        ("generic", Timed, None, false, (false, false)),
+        ("stripe", Timed, None, true, (false, true)),
+        ("standard-webhooks", Standard, id, false, (true, false)),
+    ];
+    assert_eq!(said, known);
 }
 
 #[test]

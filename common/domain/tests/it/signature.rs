@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::signature::{
-    MAX_V1, Secrets, SignatureError, payment, sign_payment, sign_storefront, storefront,
+    MAX_V1, PaymentSignature, Secrets, Signature, SignatureError, StorefrontSignature, payment,
+    sign_payment, sign_storefront, storefront,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -389,6 +390,40 @@ fn a_sender_that_rolls_its_secret_signs_with_both() {
         let verified = payment(&secrets(&[ours]), [header.as_bytes()], BODY, NOW, 300);
         assert_eq!(verified, Ok(0));
     }
+}
+
+#[test]
+fn the_same_signature_twice_in_one_header_is_accepted_as_once() {
+    let v1 = v1_of(SECRET, NOW, BODY);
+    let header = format!("t={NOW},v1={v1},v1={v1}");
+    assert_eq!(payment_once(&header, BODY), Ok(0));
+    let header = format!("t={NOW},v1={v1},=");
+    assert_eq!(payment_once(&header, BODY), Err(SignatureError::Malformed));
+}
+
+#[test]
+fn a_signature_verifies_by_the_rules_of_its_scheme_and_names_its_secret() {
+    let secrets = secrets(&["newer", SECRET]);
+    let verified = |signature: &Signature<'_>, body: &[u8], now: i64| {
+        signature.verify(&secrets, body, now, 300)
+    };
+    let body = sign_storefront(SECRET, BODY);
+    let body = StorefrontSignature::read([body.as_bytes()]).unwrap();
+    assert_eq!(
+        STANDARD.encode(body.digest()),
+        sign_storefront(SECRET, BODY)
+    );
+    let body = Signature::Body(body);
+    let timed = sign_payment(SECRET, NOW, BODY);
+    let timed = Signature::Timed(PaymentSignature::read([timed.as_bytes()]).unwrap());
+    for signature in [&body, &timed] {
+        assert_eq!(verified(signature, BODY, NOW), Ok(1));
+        let other = verified(signature, b"{}", NOW);
+        assert_eq!(other, Err(SignatureError::Mismatch));
+    }
+    assert_eq!(verified(&body, BODY, NOW + 301), Ok(1));
+    let late = verified(&timed, BODY, NOW + 301);
+    assert_eq!(late, Err(SignatureError::Stale));
 }
 
 #[test]
