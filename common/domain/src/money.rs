@@ -115,8 +115,8 @@ impl Money {
     /// provider's 10050 kronur, is refused.
     pub fn of_provider(minor: i64, currency: Currency) -> Result<Self, AmountError> {
         let (ours, theirs) = (currency.exponent(), currency.provider_exponent());
-        let minor = if theirs > ours {
-            let parts = 10_i64.pow(theirs - ours);
+        let minor = if let Some(more) = theirs.checked_sub(ours) {
+            let parts = 10_i64.pow(more);
             if minor % parts != 0 {
                 return Err(AmountError::TooPrecise);
             }

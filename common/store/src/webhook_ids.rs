@@ -65,14 +65,14 @@ pub async fn remember(
     }
     let known = claims.iter().filter(|claim| !fresh.contains(&claim.job));
     let known: Vec<Claim> = known.copied().collect();
-    if remove_expired(tx, &known, now).await? > 0 {
+    if remove_expired(tx, &known, now).await? {
         fresh.extend(insert(tx, &known, now, ttl).await?);
     }
     Ok(fresh)
 }
 
-/// Deletes those of the ids that have expired, and returns how many there were.
-async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<u64> {
+/// Deletes those of the ids that have expired. True if there were any.
+async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<bool> {
     let ids: Vec<Uuid> = known.iter().map(|claim| claim.id.0).collect();
     let expired = tx
         .query(
@@ -90,9 +90,10 @@ async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<
         .map(|row| row.get("id"))
         .collect::<Result<_>>()?;
     if expired.is_empty() {
-        return Ok(0);
+        return Ok(false);
     }
-    delete(tx, expired).await
+    delete(tx, expired).await?;
+    Ok(true)
 }
 
 async fn delete(tx: &mut Tx, ids: Vec<Uuid>) -> Result<u64> {

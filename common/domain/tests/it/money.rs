@@ -1,6 +1,6 @@
 //! Amounts are read exactly or refused.
 
-use domain::money::{AmountError, Currency, Money, is_decimal};
+use domain::money::{AmountError, Currency, Money, decimal, is_decimal};
 use proptest::prelude::*;
 
 fn currency(code: &str) -> Currency {
@@ -181,4 +181,12 @@ proptest! {
         let read = Money::parse_decimal(&text, currency);
         prop_assert!(is_decimal(&text) || read == Err(AmountError::NotADecimal));
     }
+}
+
+#[test]
+fn an_amount_is_written_in_units_where_its_currency_is_known() {
+    assert_eq!(decimal(40_300, "usd"), "403.00");
+    assert_eq!(decimal(-5, "KWD"), "-0.005");
+    assert_eq!(decimal(40_300, "dollars"), "40300");
+    assert_eq!(format!("{:?}", currency("usd")), "USD");
 }

@@ -129,8 +129,18 @@ impl World {
     }
 }
 
+/// So many cases, unless `PROPTEST_CASES` says how many.
+fn cases(many: u32) -> ProptestConfig {
+    const USUAL: u32 = 256;
+    let given = ProptestConfig::default();
+    match given.cases {
+        USUAL => ProptestConfig::with_cases(many),
+        _ => given,
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(cases(10_000))]
 
     #[test]
     fn an_order_and_its_payments_end_alike_however_they_became_known(

@@ -1,2 +1,3 @@
 mod migrations;
 mod sql;
+mod webhook_ids;

@@ -32,14 +32,14 @@ const LONGEST: Duration = Duration::from_millis(1500);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A database of this test's own, and how to remove it.
-struct Own {
-    db: Db,
+pub struct Own {
+    pub db: Db,
     server: Option<(Db, &'static str)>,
     _folder: tempfile::TempDir,
 }
 
 impl Own {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let Some(url) = postgres() else {
             let url = format!("sqlite://{}/own.db", folder.path().display());
@@ -63,7 +63,7 @@ impl Own {
         }
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.db.close().await;
         if let Some((server, name)) = self.server {
             let drop = leak(format!("drop database {name} with (force)"));

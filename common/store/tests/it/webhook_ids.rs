@@ -1,0 +1,123 @@
+//! Which of two deliveries with one id is the first, and for how long that is known.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use domain::job::{JobId, Source};
+use domain::time::Timestamp;
+use store::migrations;
+use store::sql::Db;
+use store::webhook_ids::{Claim, DeliveryId, forget, forget_expired, job, remember};
+use uuid::{Uuid, uuid};
+
+use crate::migrations::Own;
+
+const TTL: Duration = Duration::from_secs(60);
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+fn nth(job: u128) -> JobId {
+    JobId::from_u128(job)
+}
+
+fn id(text: &str) -> DeliveryId {
+    DeliveryId::new(Source::Storefront, text)
+}
+
+/// Remembers deliveries, each an id and its job, and returns the jobs of those that are new.
+async fn new_of(db: &Db, deliveries: &[(&str, u128)], now: Timestamp) -> HashSet<JobId> {
+    let claims = deliveries.iter().map(|(text, job)| Claim {
+        id: id(text),
+        job: nth(*job),
+    });
+    let mut claims: Vec<Claim> = claims.collect();
+    claims.sort_unstable();
+    let mut tx = db.begin().await.unwrap();
+    let fresh = remember(&mut tx, &claims, now, TTL).await.unwrap();
+    tx.commit().await.unwrap();
+    fresh
+}
+
+async fn with_tables() -> Own {
+    let own = Own::new().await;
+    migrations::apply(&own.db).await.unwrap();
+    own
+}
+
+#[test]
+fn an_id_is_remembered_as_the_first_half_of_its_hash_with_its_source() {
+    // printf 'storefront:1' | sha256sum
+    let first = uuid!("c4b0d8f2-34a7-72e9-e0e0-7950ddef260f");
+    assert_eq!(Uuid::from(id("1")), first);
+    assert_ne!(DeliveryId::new(Source::Payment, "1"), id("1"));
+    assert_ne!(id("2"), id("1"));
+}
+
+#[tokio::test]
+async fn the_first_delivery_of_an_id_is_new_and_no_other_is() {
+    let own = with_tables().await;
+    let fresh = new_of(&own.db, &[("a", 1), ("b", 2)], NOW).await;
+    assert_eq!(fresh, [1, 2].map(nth).into());
+    assert!(new_of(&own.db, &[("a", 3)], NOW).await.is_empty());
+    let fresh = new_of(&own.db, &[("a", 4), ("b", 5), ("c", 6)], NOW).await;
+    assert_eq!(fresh, [6].map(nth).into());
+    for (text, first) in [("a", 1), ("b", 2), ("c", 6)] {
+        let known = job(&own.db, id(text)).await.unwrap();
+        assert_eq!(known, Some(nth(first)), "{text}");
+    }
+    assert_eq!(job(&own.db, id("d")).await.unwrap(), None);
+    own.end().await;
+}
+
+#[tokio::test]
+async fn an_id_is_new_again_as_soon_as_its_time_is_over() {
+    let own = with_tables().await;
+    new_of(&own.db, &[("a", 1), ("b", 2), ("c", 3)], NOW).await;
+    let before = Timestamp(NOW.plus(TTL).0 - 1);
+    assert!(new_of(&own.db, &[("a", 4)], before).await.is_empty());
+    let fresh = new_of(&own.db, &[("a", 5), ("d", 6)], NOW.plus(TTL)).await;
+    assert_eq!(fresh, [5, 6].map(nth).into());
+    assert_eq!(job(&own.db, id("a")).await.unwrap(), Some(nth(5)));
+    assert!(new_of(&own.db, &[("a", 7)], NOW.plus(TTL)).await.is_empty());
+    own.end().await;
+}
+
+#[tokio::test]
+async fn the_ids_of_these_jobs_alone_are_forgotten() {
+    let own = with_tables().await;
+    new_of(&own.db, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)], NOW).await;
+    let source = Source::Storefront.as_str();
+    let deliveries = ["a", "b", "c", "unknown"].map(|text| (source, text));
+    let jobs = BTreeSet::from([1, 2, 9].map(nth));
+    let mut tx = own.db.begin().await.unwrap();
+    let count = forget(&mut tx, deliveries, &jobs).await.unwrap();
+    assert_eq!(count, 2, "c belongs to a job that is not among these");
+    let none = forget(&mut tx, deliveries, &jobs).await.unwrap();
+    assert_eq!(none, 0);
+    tx.commit().await.unwrap();
+    let again = [("a", 5), ("b", 6), ("c", 7), ("d", 8)];
+    let fresh = new_of(&own.db, &again, NOW).await;
+    assert_eq!(fresh, [5, 6].map(nth).into());
+    own.end().await;
+}
+
+#[tokio::test]
+async fn expired_ids_are_deleted_the_oldest_first_and_no_more_than_asked_for() {
+    let own = with_tables().await;
+    let seconds = |n| NOW.plus(Duration::from_secs(n));
+    for nth in 0..5 {
+        let text = format!("id {nth}");
+        new_of(&own.db, &[(&text, u128::from(nth))], seconds(nth)).await;
+    }
+    // The first four have expired by now, the last of them at this moment.
+    let now = seconds(3).plus(TTL);
+    assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 3);
+    let left = async |nth: u64| {
+        let known = job(&own.db, id(&format!("id {nth}"))).await.unwrap();
+        known.is_some()
+    };
+    assert!(!left(2).await && left(3).await);
+    assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 1);
+    assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 0);
+    assert!(!left(3).await && left(4).await);
+    own.end().await;
+}
