@@ -481,6 +481,25 @@ mod tests {
     }
 
     #[test]
+    fn a_text_in_the_place_of_an_id_or_a_time_stays_only_if_it_can_be_one() {
+        let body = r#"{"id":"ann@x.example","order_number":"Ann Lee","updated_at":"",
+            "customer":{"id":"7a"},"fulfillments":[{"tracking_numbers":["1Z 9","2"],"tracking_number":"1Z 9"}]}"#;
+        assert_eq!(
+            erased("orders/updated", body),
+            r#"{"id":null,"order_number":null,"updated_at":"","customer":{"id":"7a"},"fulfillments":[{"tracking_numbers":["1Z 9","2"],"tracking_number":"1Z 9"}]}"#
+        );
+        let word = |length: usize| {
+            let status = "a".repeat(length);
+            erased(
+                "orders/paid",
+                &format!(r#"{{"financial_status":"{status}"}}"#),
+            )
+        };
+        assert_eq!(word(41), r#"{"financial_status":"other"}"#);
+        assert_eq!(word(40).len(), word(39).len() + 1);
+    }
+
+    #[test]
     fn depth_is_harmless() {
         let deep = format!("{{\"id\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(erased("orders/create", &deep), r#"{"id":null}"#);

@@ -1,8 +1,15 @@
 //! Handlers read the same from an erased body as from the whole body, except for the person.
 
+use std::time::Duration;
+
+use domain::json::{Problem, Unreadable};
 use domain::order::Order;
 use domain::payment::{Event, Object};
-use domain::privacy::{Mentions, erased_body};
+use domain::privacy::{
+    ALARM, Mentions, PERIOD, Person, Request, State, Topic, WARNING, email_key, erased_body, phone,
+    phone_key,
+};
+use serde_json::{Value, json};
 
 use crate::payment;
 
@@ -81,4 +88,83 @@ fn an_open_request_without_its_person_keeps_its_ids() {
         assert_eq!(rest_of.customer, whole.customer, "{name}");
         assert!(!whole.emails.is_empty() && rest_of.emails.is_empty());
     }
+}
+
+#[test]
+fn an_open_request_without_its_person_names_the_same_orders() {
+    for (topic, key) in [
+        (Topic::DataRequest, "orders_requested"),
+        (Topic::Redact, "orders_to_redact"),
+    ] {
+        for orders in [json!([1, "2", 3]), json!([])] {
+            let body = json!({"shop_domain": "a.example", "customer": {"id": 7, "email": "a@x.example"}, key: orders});
+            let body = body.to_string();
+            let rest = erased_body(topic.as_str(), body.as_bytes()).expect("something stays");
+            let whole = Request::read(topic, body.as_bytes()).expect("a request");
+            let rest = Request::read(topic, &rest).expect("still a request");
+            assert_eq!(rest.orders, whole.orders, "{key}");
+            assert_eq!((rest.person.id, rest.person.email), (Some(7), None));
+        }
+    }
+    let body = json!({"shop_domain": "a.example", "orders_to_redact": 5}).to_string();
+    let rest = erased_body("customers/redact", body.as_bytes()).unwrap();
+    let rest: Value = serde_json::from_slice(&rest).unwrap();
+    assert_eq!(rest["orders_to_redact"], 5);
+}
+
+#[test]
+fn a_request_has_thirty_days_and_is_warned_of_before() {
+    const DAY: u64 = 24 * 60 * 60;
+    let days = [PERIOD, WARNING, ALARM].map(|time: Duration| time.as_secs() / DAY);
+    assert_eq!(days, [30, 7, 2]);
+}
+
+#[test]
+fn the_name_of_a_shop_has_at_most_255_characters_that_can_be_seen() {
+    let read = |shop: &str| {
+        let body =
+            json!({"shop_domain": shop, "customer": {"id": 7}, "orders_to_redact": []}).to_string();
+        Request::read(Topic::Redact, body.as_bytes())
+    };
+    let longest = "a".repeat(255);
+    assert_eq!(read(&longest).unwrap().shop, longest);
+    assert_eq!(read("A.Example").unwrap().shop, "a.example");
+    for shop in [&"a".repeat(256), "a b", "\u{e4}.example", "a\n"] {
+        let refused = read(shop).unwrap_err();
+        let problem = Problem::NotAnId;
+        let field = "shop_domain";
+        assert_eq!(refused, Unreadable::Field { field, problem }, "{shop}");
+    }
+}
+
+#[test]
+fn a_state_is_written_as_it_is_read() {
+    let names = ["received", "held", "done", "cancelled", "failed"];
+    assert_eq!(State::ALL.map(State::as_str), names);
+    let read = names.map(|name| name.parse::<State>().unwrap());
+    assert_eq!(read, State::ALL);
+    assert!("open".parse::<State>().is_err());
+}
+
+#[test]
+fn a_person_is_shown_by_the_id_alone() {
+    let person = Person {
+        id: Some(7),
+        email: Some("ann@x.example".to_owned()),
+        phone: Some("+49 30 1234567".to_owned()),
+    };
+    assert_eq!(format!("{person:?}"), "Person { id: Some(7), .. }");
+}
+
+#[test]
+fn addresses_and_numbers_are_kept_in_the_form_in_which_they_are_compared() {
+    assert_eq!(email_key(" Ann@X.Example "), "ann@x.example");
+    assert_eq!(email_key("ann"), "");
+    assert_eq!(phone_key("+49 (0)30 1234567 ext. 9"), "49301234567");
+    assert_eq!(phone_key("none"), "");
+    assert_eq!(phone("0000000"), None);
+    assert_eq!(phone("111 1111").as_deref(), None);
+    assert_eq!(phone("111 1112").as_deref(), Some("1111112"));
+    assert_eq!(phone("12345"), None);
+    assert_eq!(phone("123456").as_deref(), Some("123456"));
 }
