@@ -247,6 +247,27 @@ mod tests {
     }
 
     #[test]
+    fn whom_a_request_named_is_noted_by_hashes() {
+        let keys = keys(1);
+        let named = erased(&keys).named;
+        let key = |key| keys.subject("a.example", key);
+        assert_eq!(
+            named.customer,
+            keys.subject(NO_SHOP, SubjectKey::Customer(77))
+        );
+        assert_eq!(named.email, key(SubjectKey::Email("ann@example.com")));
+        assert_eq!(named.phone, key(SubjectKey::Phone("15551234567")));
+        assert_eq!(named.orders, [1]);
+        assert!(named.asked.email.is_some() && named.asked.phone.is_some());
+        assert!(named.customer.is_some() && !named.body.is_nil());
+        // HMAC-SHA256 of "erasures begin" after its length in 8 bytes, by a program of another language.
+        assert_eq!(
+            hex::encode(begin(&keys)),
+            "207be5c42f5841d2f038247c37de7ab1ea14c331f624aa44e857cfa47fa2bb08"
+        );
+    }
+
+    #[test]
     fn an_entry_names_nobody() {
         let keys = keys(1);
         let entry = Entry::new(&keys, 1, &begin(&keys), erased(&keys));

@@ -319,6 +319,76 @@ mod tests {
     }
 
     #[test]
+    fn an_order_mentions_its_maker_and_others() {
+        let body = br#"{"id":1,"email":"Ann@X.example","contact_email":"ann2@x.example","phone":"+1 555 123 4567",
+            "customer":{"id":7,"email":"ann3@x.example","phone":"+1 555 123 4568"},
+            "shipping_address":{"phone":"+49 30 1234567"},"gift":{"email":"bob@x.example"}}"#;
+        let mentions = Mentions::of(body);
+        let own = ["ann2@x.example", "ann3@x.example", "ann@x.example"];
+        assert_eq!(mentions.own_emails, own.map(ToOwned::to_owned).into());
+        let own = ["15551234567", "15551234568"];
+        assert_eq!(mentions.own_phones, own.map(ToOwned::to_owned).into());
+        let (emails, phones) = mentions.of_others();
+        assert_eq!(emails, ["bob@x.example".to_owned()].into());
+        assert_eq!(phones, ["49301234567".to_owned()].into());
+    }
+
+    #[test]
+    fn an_order_of_woocommerce_names_its_maker_in_other_fields() {
+        let body = br#"{"id":1,"date_created_gmt":"2027-01-01T00:00:00","customer_id":7,"customer":{"id":8},
+            "billing":{"email":"ann@x.example","phone":"+1 555 123 4567"}}"#;
+        let mentions = Mentions::of(body);
+        assert_eq!(mentions.customer, Some(7));
+        assert_eq!(mentions.own_emails, ["ann@x.example".to_owned()].into());
+        assert_eq!(mentions.own_phones, ["15551234567".to_owned()].into());
+    }
+
+    #[test]
+    fn the_keys_of_payments_are_of_objects_and_agreements() {
+        let keys = Keys::new(vec![1; 32]);
+        let event =
+            br#"{"data":{"object":{"id":"pi_1","metadata":{"pact_id":"p1"},"customer":"cus_1"}}}"#;
+        let found = Mentions::of(event).payment_keys(&keys, "a.example");
+        let expected = [SubjectKey::Payment("pi_1"), SubjectKey::Pact("p1")];
+        let expected = expected.map(|key| keys.subject("a.example", key).unwrap());
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_far_too_long_or_too_deep_is_no_address() {
+        let long = |length: usize| format!("{}@x.example", "a".repeat(length - "@x.example".len()));
+        let in_body = |text: &str| Mentions::of(format!("{{\"a\":\"{text}\"}}").as_bytes());
+        assert_eq!(in_body(&long(320)).emails.len(), 1);
+        assert_eq!(in_body(&long(321)).emails.len(), 0);
+        let deep = |depth: usize| {
+            let body = format!(
+                "{}\"ann@x.example\"{}",
+                "[".repeat(depth),
+                "]".repeat(depth)
+            );
+            Mentions::of(body.as_bytes()).emails.len()
+        };
+        assert_eq!((deep(DEEPEST), deep(DEEPEST + 1)), (1, 0));
+        assert!(in_body("cus_1").payers.is_empty());
+        let named = Mentions::of(br#"{"customer":"7","phone":-5,"fax":"+","id":5551234567}"#);
+        assert_eq!(
+            named,
+            Mentions {
+                order: Some(5_551_234_567),
+                ..Mentions::default()
+            }
+        );
+    }
+
+    #[test]
+    fn a_list_of_numbers_is_one_of_telephone_numbers() {
+        let mentions =
+            Mentions::of(br#"{"phones":["0170 7654321",5551234567],"ids":["0170 7654322"]}"#);
+        let phones = ["01707654321", "5551234567"];
+        assert_eq!(mentions.phones, phones.map(ToOwned::to_owned).into());
+    }
+
+    #[test]
     fn a_payer_stands_in_the_field_of_that_name() {
         let plain = br#"{"data":{"object":{"customer":"cus_1","client_reference_id":"cus_2"}}}"#;
         let expanded = br#"{"data":{"object":{"customer":{"id":"cus_1","name":"Ann"}}}}"#;

@@ -337,6 +337,89 @@ mod tests {
         }
     }
 
+    /// Entries and roots that implementations of Certificate Transparency are tested with.
+    #[test]
+    fn known_entries_have_the_roots_that_other_programs_find() {
+        let entries = [
+            "",
+            "00",
+            "10",
+            "2021",
+            "3031",
+            "40414243",
+            "5051525354555657",
+            "606162636465666768696a6b6c6d6e6f",
+        ]
+        .map(|entry| hex::decode(entry).unwrap());
+        for (size, known) in [
+            (
+                0,
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+            (
+                1,
+                "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
+            ),
+            (
+                7,
+                "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
+            ),
+            (
+                8,
+                "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
+            ),
+        ] {
+            let tree = read(&entries[..size], None).tree;
+            assert_eq!(hex::encode(tree.root()), known, "{size}");
+            assert_eq!(tree.size(), size as u64);
+        }
+    }
+
+    #[test]
+    fn a_note_and_its_key_have_the_form_that_verifiers_read() {
+        let keys = Keys::new(vec![1; 32]);
+        let origin = "shop.example/audit";
+        let text = verifier_key(&keys, origin);
+        let [name, id, key] = text.split('+').collect::<Vec<_>>()[..] else {
+            panic!("{text}");
+        };
+        let public = keys.checkpoint_public();
+        let key = STANDARD.decode(key).unwrap();
+        assert_eq!(
+            (name, &key[..1], &key[1..]),
+            (origin, &[1][..], &public[..])
+        );
+        let hash = Sha256::digest([origin.as_bytes(), b"\n", &key].concat());
+        assert_eq!(id, hex::encode(&hash[..4]));
+
+        let tree = read(&entries(2), None).tree;
+        let signed = checkpoint(&keys, origin, &tree);
+        let (note, signature) = signed.split_once("\n\n").unwrap();
+        let root = STANDARD.encode(tree.root());
+        assert_eq!(note, format!("{origin}\n2\n{root}"));
+        let signature = signature
+            .strip_prefix("\u{2014} shop.example/audit ")
+            .unwrap();
+        let signature = STANDARD.decode(signature.trim_end()).unwrap();
+        assert_eq!(signature[..4], hash[..4]);
+        assert!(verify(
+            &public,
+            format!("{note}\n").as_bytes(),
+            &signature[4..]
+        ));
+
+        let hashes = [[1; 32], [2; 32]];
+        let lines = hashes.map(|hash| STANDARD.encode(hash)).join("\n");
+        assert_eq!(
+            proof_text(b"entry", 5, &hashes, &signed),
+            format!("c2sp.org/tlog-proof@v1\nextra ZW50cnk=\nindex 5\n{lines}\n\n{signed}")
+        );
+        assert_eq!(
+            witness_text(1, &hashes, &signed),
+            format!("old 1\n{lines}\n\n{signed}")
+        );
+    }
+
     #[test]
     fn a_checkpoint_is_opened_with_its_key_and_name_alone() {
         let keys = Keys::new(vec![1; 32]);
@@ -359,7 +442,8 @@ mod tests {
         assert_eq!(origin("https://shop.example/"), "shop.example/audit");
         assert_eq!(origin("http://127.0.0.1:8000"), "127.0.0.1:8000/audit");
         assert!(is_origin("shop.example/audit"));
-        for wrong in ["", "a b", "a+b", "a\nb"] {
+        assert!(is_origin(&"a".repeat(255)));
+        for wrong in ["", "a b", "a+b", "a\nb", "a\u{7}", &"a".repeat(256)] {
             assert!(!is_origin(wrong), "{wrong}");
         }
     }
