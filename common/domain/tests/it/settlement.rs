@@ -2,10 +2,12 @@
 //! depends only on all that is known in the end.
 
 use domain::money::Currency;
-use domain::order::Order;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::Record;
-use domain::order::settlement::{Cycle, Linked, Page, Payments, cycles, settle};
+use domain::order::settlement::{
+    Cycle, Linked, Page, Payments, cycles, is_cancelled_by_payment, settle, status,
+};
+use domain::order::{FinancialStatus, Order};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -266,4 +268,194 @@ fn cycles_are_settled_each_by_its_own_payments() {
     assert_ne!(Cycle::named(Some("cycle-2")), Cycle::named(Some("cycle-3")));
     assert!(!Cycle::named(Some("2/12")).is_first());
     assert_eq!(Cycle::named(Some("2")), Cycle::named(Some("002")));
+}
+
+/// A payment of which so much was captured and so much given back.
+fn returned(id: &str, received: i64, refunded: i64) -> Linked {
+    Linked {
+        refunded,
+        fully_refunded: received > 0 && refunded >= received,
+        ..paid(id, received, "1")
+    }
+}
+
+#[test]
+fn what_payments_come_to_is_the_status_of_the_order() {
+    use FinancialStatus::{Paid, PartiallyPaid, PartiallyRefunded, Refunded};
+    let euros = Linked {
+        currency: Currency::parse("EUR").unwrap(),
+        ..paid("pi_1", TOTAL, "1")
+    };
+    let other = paid("pi_1", TOTAL, "2");
+    let unpaid = paid("pi_1", 0, "1");
+    for (linked, status, covers) in [
+        (vec![], None, false),
+        (vec![unpaid.clone()], None, false),
+        (vec![other], None, false),
+        (vec![paid("pi_1", TOTAL, "1")], Some(Paid), true),
+        (
+            vec![paid("pi_1", TOTAL - 1, "1")],
+            Some(PartiallyPaid),
+            false,
+        ),
+        (
+            vec![paid("pi_1", 1, "1"), paid("pi_2", TOTAL - 1, "1")],
+            Some(Paid),
+            true,
+        ),
+        (vec![euros], Some(PartiallyPaid), false),
+        (
+            vec![returned("pi_1", TOTAL, 1)],
+            Some(PartiallyRefunded),
+            true,
+        ),
+        (vec![returned("pi_1", TOTAL, TOTAL)], Some(Refunded), true),
+        (vec![returned("pi_1", 0, 5)], Some(PartiallyRefunded), false),
+        // What was given back in full does not count beside another one.
+        (
+            vec![returned("pi_1", TOTAL, TOTAL), paid("pi_2", 5, "1")],
+            Some(PartiallyRefunded),
+            false,
+        ),
+    ] {
+        let mut order = delivery(1, "pending", false);
+        let payments = Payments {
+            linked: linked.clone(),
+            ..Payments::default()
+        };
+        settle(&mut order, &payments);
+        assert_eq!(order.settled.status, status, "{linked:?}");
+        assert_eq!(order.settled.covers, covers, "{linked:?}");
+        let payments = Payments {
+            is_subscription_paid: true,
+            ..payments
+        };
+        settle(&mut order, &payments);
+        assert!(order.settled.covers, "{linked:?}");
+        let paid = status.filter(|it| *it != PartiallyPaid);
+        assert_eq!(order.settled.status, paid.or(Some(Paid)), "{linked:?}");
+    }
+}
+
+#[test]
+fn a_payment_in_another_currency_or_of_nothing_is_not_of_the_order() {
+    let order = delivery(1, "pending", false);
+    let are_of = |linked: Linked| {
+        let linked = vec![linked];
+        Payments {
+            linked,
+            ..Payments::default()
+        }
+        .are_of(&order)
+    };
+    let euros = |received| Linked {
+        currency: Currency::parse("EUR").unwrap(),
+        ..paid("pi_1", received, "1")
+    };
+    assert!(are_of(paid("pi_1", TOTAL, "1")) && !are_of(paid("pi_1", TOTAL + 1, "1")));
+    assert!(!are_of(euros(1)));
+    assert!(are_of(euros(0)), "it was not paid");
+    let free =
+        json!({"id": 1, "currency": "USD", "total_price": "0.00", "line_items": []}).to_string();
+    let mut free = Record::of(
+        Order::read(free.as_bytes()).unwrap(),
+        "orders/create",
+        free.as_bytes(),
+        0,
+    );
+    settle(&mut free, &Payments::default());
+    assert!(!free.settled.covers, "nothing was paid");
+}
+
+#[test]
+fn a_page_counts_in_its_own_cycle_and_currency() {
+    let order = delivery(1, "pending", false);
+    let payments = |page: Page| Payments {
+        linked: vec![paid("pi_1", TOTAL + 1, "1")],
+        pages: vec![page],
+        ..Payments::default()
+    };
+    assert!(payments(page(0, 1)).are_of(&order));
+    let other_cycle = Page {
+        cycle: Cycle::named(Some("2")),
+        ..page(0, 1)
+    };
+    let other_currency = Page {
+        currency: Currency::parse("EUR").unwrap(),
+        ..page(0, 1)
+    };
+    for other in [other_cycle, other_currency] {
+        assert!(!payments(other.clone()).are_of(&order), "{other:?}");
+    }
+}
+
+#[test]
+fn the_first_cancellation_counts_and_what_is_left_can_be_given_back() {
+    let canceled = |id: &str, at| Linked {
+        canceled_at: Some(at),
+        ..paid(id, 0, "1")
+    };
+    let mut order = delivery(1, "pending", false);
+    let payments = Payments {
+        linked: vec![canceled("pi_1", 7), canceled("pi_2", 5)],
+        ..Payments::default()
+    };
+    settle(&mut order, &payments);
+    assert_eq!(order.settled.canceled_at, Some(5));
+    assert_eq!(returned("pi_1", 10, 4).left(), 6);
+    assert_eq!(returned("pi_1", 0, 4).left(), 0);
+    assert!(!paid("pi_1", 0, "1").is_paid() && paid("pi_1", 1, "1").is_paid());
+    assert!(returned("pi_1", 0, 1).is_paid());
+    assert_eq!(format!("{:>3}", Cycle::named(Some("2"))), "  2");
+    assert_eq!(Cycle::named(Some("cycle-2")).as_str(), "cycle-2");
+    assert_eq!(Cycle::named(Some("0")).as_str(), "0");
+}
+
+#[test]
+fn of_two_statuses_the_one_that_is_further_on_counts() {
+    use FinancialStatus::{
+        Authorized, Expired, Other, Paid, PartiallyPaid, PartiallyRefunded, Pending, Refunded,
+        Voided,
+    };
+    let steps = [
+        Pending,
+        Authorized,
+        PartiallyPaid,
+        Paid,
+        PartiallyRefunded,
+        Refunded,
+    ];
+    for (nth, a) in steps.iter().enumerate() {
+        for (other, b) in steps.iter().enumerate() {
+            let further = steps[nth.max(other)].clone();
+            assert_eq!(status(Some(a), Some(b)), Some(further), "{a:?} {b:?}");
+        }
+        assert_eq!(status(Some(a), None), Some(a.clone()));
+        assert_eq!(status(None, Some(a)), Some(a.clone()));
+    }
+    assert_eq!(status(None, None), None);
+    for first in [Voided, Expired, Other("held".to_owned())] {
+        assert_eq!(status(Some(&first), Some(&Pending)), Some(first.clone()));
+        assert_eq!(status(Some(&first), Some(&Authorized)), Some(Authorized));
+    }
+}
+
+#[test]
+fn a_canceled_payment_ends_an_order_without_any_money() {
+    use FinancialStatus::{
+        Authorized, Expired, Paid, PartiallyPaid, PartiallyRefunded, Pending, Refunded, Voided,
+    };
+    for storefront in [None, Some(Pending), Some(Voided), Some(Expired)] {
+        let storefront = storefront.as_ref();
+        assert!(
+            is_cancelled_by_payment(false, storefront, None),
+            "{storefront:?}"
+        );
+        assert!(!is_cancelled_by_payment(true, storefront, None));
+        assert!(!is_cancelled_by_payment(false, storefront, Some(&Paid)));
+    }
+    for storefront in [Authorized, PartiallyPaid, Paid, PartiallyRefunded, Refunded] {
+        let is_ended = is_cancelled_by_payment(false, Some(&storefront), None);
+        assert!(!is_ended, "{storefront:?}");
+    }
 }
