@@ -369,6 +369,15 @@ mod tests {
             Mentions::of(body.as_bytes()).emails.len()
         };
         assert_eq!((deep(DEEPEST), deep(DEEPEST + 1)), (1, 0));
+        let in_objects = |depth: usize| {
+            let body = format!(
+                "{}\"ann@x.example\"{}",
+                "{\"a\":".repeat(depth),
+                "}".repeat(depth)
+            );
+            Mentions::of(body.as_bytes()).emails.len()
+        };
+        assert_eq!((in_objects(DEEPEST), in_objects(DEEPEST + 1)), (1, 0));
         assert!(in_body("cus_1").payers.is_empty());
         let named = Mentions::of(br#"{"customer":"7","phone":-5,"fax":"+","id":5551234567}"#);
         assert_eq!(
@@ -386,6 +395,11 @@ mod tests {
             Mentions::of(br#"{"phones":["0170 7654321",5551234567],"ids":["0170 7654322"]}"#);
         let phones = ["01707654321", "5551234567"];
         assert_eq!(mentions.phones, phones.map(ToOwned::to_owned).into());
+        for name in ["tel", "Telephone", "mobile", "fax", "phone_number"] {
+            let body = format!("{{\"{name}\":5551234567}}");
+            let mentions = Mentions::of(body.as_bytes());
+            assert_eq!(mentions.phones, ["5551234567".to_owned()].into(), "{name}");
+        }
     }
 
     #[test]
@@ -396,6 +410,8 @@ mod tests {
             let mentions = Mentions::of(body);
             assert_eq!(mentions.payers, BTreeSet::from(["cus_1".to_owned()]));
         }
+        let elsewhere = Mentions::of(br#"{"data":{"object":{"id":"cus_1"}}}"#);
+        assert!(elsewhere.payers.is_empty());
     }
 
     #[test]

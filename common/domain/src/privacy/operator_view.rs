@@ -122,6 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn a_word_that_an_erasure_replaces_is_not_seen() {
+        let body = br#"{"id":7,"financial_status":"Ann Lee","cancel_reason":"customer",
+            "email":"","note":null}"#;
+        assert_eq!(
+            operator_view("orders/create", false, body),
+            json!({
+                "id": 7, "financial_status": "[redacted: a text of 7 characters]",
+                "cancel_reason": "customer", "email": "[redacted: an empty text]", "note": null,
+            })
+        );
+    }
+
+    #[test]
     fn what_is_kept_of_no_kind_and_what_is_no_json_shows_nothing() {
         let unknown = operator_view("customers/update", false, br#"{"email":"ann@x.example"}"#);
         assert_eq!(unknown, json!("[redacted: an object of 1 fields]"));
