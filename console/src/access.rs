@@ -36,7 +36,8 @@ use uuid::Uuid;
 
 use crate::Console;
 use crate::error::Error;
-use crate::form::{self, Fields};
+use crate::fields::Fields;
+use crate::form;
 use crate::known::Known;
 use crate::pages::live::Watched;
 

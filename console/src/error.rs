@@ -11,6 +11,7 @@ use process::journal::Standing;
 use providers::identity::IdentityError;
 use store::sql;
 
+use crate::fields::WrongFields;
 use crate::frame::{self, SignInPage};
 
 #[derive(Debug)]
@@ -52,6 +53,12 @@ pub enum Error {
     Late,
     /// As many watch as may.
     TooManyWatch,
+}
+
+impl From<WrongFields> for Error {
+    fn from(_: WrongFields) -> Self {
+        Error::Fields
+    }
 }
 
 impl From<sql::Error> for Error {

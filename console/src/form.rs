@@ -1,57 +1,16 @@
-//! The fields of a query or of a form. Each is there once, and none has a character that no database takes.
+//! A form that was sent.
 
 use axum::body::{Body, to_bytes};
 
 use crate::error::Error;
+use crate::fields::Fields;
 
 /// The most bytes of a form.
 const MOST: usize = 16 * 1024;
-
-#[derive(Clone, Debug, Default)]
-pub struct Fields(Vec<(String, String)>);
-
-impl Fields {
-    pub fn of_query(query: &str) -> Result<Self, Error> {
-        let fields: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
-            .map(|(name, value)| (name.into_owned(), value.into_owned()))
-            .collect();
-        let is_twice = |(at, (name, _)): (usize, &(String, String))| {
-            fields[..at].iter().any(|(other, _)| other == name)
-        };
-        let has_nul = fields.iter().any(|(_, value)| value.contains('\0'));
-        if has_nul || fields.iter().enumerate().any(is_twice) {
-            return Err(Error::Fields);
-        }
-        Ok(Fields(fields))
-    }
-
-    /// The value of a field without space around it; empty when it is not there.
-    pub fn get(&self, name: &str) -> &str {
-        let mut fields = self.0.iter();
-        fields
-            .find(|(field, _)| field == name)
-            .map_or("", |(_, value)| value.trim())
-    }
-
-    /// The query of these fields with another value for one of them, or without it when that is empty. What
-    /// was done before a page is said by that page alone.
-    pub fn with(&self, name: &str, value: &str) -> String {
-        let others = self
-            .0
-            .iter()
-            .filter(|(field, given)| field != name && field != "done" && !given.is_empty());
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(others);
-        if !value.is_empty() {
-            query.append_pair(name, value);
-        }
-        format!("?{}", query.finish())
-    }
-}
 
 /// Reads the fields of a form that was sent.
 pub async fn read(body: Body) -> Result<Fields, Error> {
     let bytes = to_bytes(body, MOST).await.map_err(|_| Error::Fields)?;
     let text = str::from_utf8(&bytes).map_err(|_| Error::Fields)?;
-    Fields::of_query(text)
+    Ok(Fields::of_query(text)?)
 }

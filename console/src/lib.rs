@@ -12,6 +12,7 @@ pub mod access;
 mod act;
 pub mod address;
 mod error;
+mod fields;
 mod form;
 mod frame;
 mod identity;

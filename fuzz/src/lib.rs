@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod amounts;
+pub mod console;
 pub mod domain;
 pub mod identity;
 pub mod qr;
@@ -16,5 +17,7 @@ pub mod settings;
 pub mod cursor;
 #[path = "../../common/config/src/env_file.rs"]
 pub mod env_file;
+#[path = "../../console/src/fields.rs"]
+pub mod fields;
 #[path = "../../common/server/src/forwarded.rs"]
 pub mod forwarded;

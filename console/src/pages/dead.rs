@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
-use crate::form::Fields;
+use crate::fields::Fields;
 use crate::listing::{Listing, Table};
 
 use crate::pages::deliveries::field;
