@@ -1,6 +1,7 @@
 //! Money: a whole number of minor units of a currency. An amount is read exactly or refused.
 //! Nothing here rounds, and nothing is ever a float.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::de::Error as _;
@@ -115,15 +116,13 @@ impl Money {
     /// provider's 10050 kronur, is refused.
     pub fn of_provider(minor: i64, currency: Currency) -> Result<Self, AmountError> {
         let (ours, theirs) = (currency.exponent(), currency.provider_exponent());
-        let minor = if let Some(more) = theirs.checked_sub(ours) {
-            let parts = 10_i64.pow(more);
-            if minor % parts != 0 {
-                return Err(AmountError::TooPrecise);
+        let parts = 10_i64.pow(theirs.abs_diff(ours));
+        let minor = match theirs.cmp(&ours) {
+            Ordering::Greater if minor % parts != 0 => return Err(AmountError::TooPrecise),
+            Ordering::Greater => minor / parts,
+            Ordering::Equal | Ordering::Less => {
+                minor.checked_mul(parts).ok_or(AmountError::OutOfRange)?
             }
-            minor / parts
-        } else {
-            let parts = 10_i64.pow(ours - theirs);
-            minor.checked_mul(parts).ok_or(AmountError::OutOfRange)?
         };
         Ok(Money { minor, currency })
     }
