@@ -12,7 +12,7 @@ use uuid::{Uuid, uuid};
 
 use crate::migrations::Own;
 
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 fn nth(job: u128) -> JobId {
