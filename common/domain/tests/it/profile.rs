@@ -229,6 +229,11 @@ fn each_provider_has_the_rules_of_its_documents() {
         ),
     ];
     assert_eq!(said, known);
+    let beware: BTreeSet<_> = STOREFRONTS
+        .iter()
+        .filter_map(|it| it.setup.beware)
+        .collect();
+    assert_eq!(beware.len(), 3, "each is of one profile: {beware:?}");
     let pages: BTreeSet<_> = STOREFRONTS.iter().map(|it| it.setup.page).collect();
     assert_eq!(
         pages.len(),
