@@ -360,24 +360,14 @@ mod tests {
         let in_body = |text: &str| Mentions::of(format!("{{\"a\":\"{text}\"}}").as_bytes());
         assert_eq!(in_body(&long(320)).emails.len(), 1);
         assert_eq!(in_body(&long(321)).emails.len(), 0);
-        let deep = |depth: usize| {
-            let body = format!(
-                "{}\"ann@x.example\"{}",
-                "[".repeat(depth),
-                "]".repeat(depth)
-            );
-            Mentions::of(body.as_bytes()).emails.len()
-        };
-        assert_eq!((deep(DEEPEST), deep(DEEPEST + 1)), (1, 0));
-        let in_objects = |depth: usize| {
-            let body = format!(
-                "{}\"ann@x.example\"{}",
-                "{\"a\":".repeat(depth),
-                "}".repeat(depth)
-            );
-            Mentions::of(body.as_bytes()).emails.len()
-        };
-        assert_eq!((in_objects(DEEPEST), in_objects(DEEPEST + 1)), (1, 0));
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let emails = |depth: usize| {
+                let (open, close) = (open.repeat(depth), close.repeat(depth));
+                let body = format!("{open}\"ann@x.example\"{close}");
+                Mentions::of(body.as_bytes()).emails.len()
+            };
+            assert_eq!((emails(DEEPEST), emails(DEEPEST + 1)), (1, 0), "{open}");
+        }
         assert!(in_body("cus_1").payers.is_empty());
         let named = Mentions::of(br#"{"customer":"7","phone":-5,"fax":"+","id":5551234567}"#);
         assert_eq!(

@@ -55,8 +55,8 @@ const MOST_WAITING: i64 = 4000;
 /// Orders, and people, of a wave of the load.
 const ORDERS: usize = 40;
 const PEOPLE: usize = 4;
-/// After so many waves one in [`WITH_PEOPLE`] has people. An erasure reads all payment events, so a thousand
-/// erasures of a million deliveries already read more than everything else does.
+/// After so many waves one in [`WITH_PEOPLE`] has people. An erasure reads all payment events that are kept, so among
+/// many deliveries each takes long, and no shop has as many.
 const ALL_WITH_PEOPLE: u64 = 100;
 const WITH_PEOPLE: u64 = 8;
 /// Waves that are under way at a time, if `CHAOS_WAVES` does not say it, and deliveries of one that each ingress
