@@ -39,9 +39,9 @@ pub fn link_programs(folder: &Path) {
     }
 }
 
-/// The binary under one of its names, as a link to it would start it.
-fn named(name: &str) -> Command {
-    let mut command = Command::new(binary());
+/// A binary of Waybill under one of its names, as a link to it would start it.
+fn named(binary: &Path, name: &str) -> Command {
+    let mut command = Command::new(binary);
     command.arg0(name);
     command
 }
@@ -49,7 +49,7 @@ fn named(name: &str) -> Command {
 /// A command with settings of its own: nothing of the test's environment but what it needs. It is in
 /// UTC wherever the test is.
 pub fn command(name: &str, settings: &[(&str, &str)]) -> Command {
-    let mut command = named(name);
+    let mut command = named(&binary(), name);
     command.env_clear().env("TZ", "UTC0").stdin(Stdio::null());
     if is_distributed() {
         command.env("PRIVACY_KEY", PRIVACY_KEY);
@@ -165,7 +165,9 @@ pub struct Process {
 
 impl Process {
     pub fn start(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
-        Self::start_with(name, arguments, settings, Stdio::inherit())
+        let mut command = named(&binary(), name);
+        command.args(arguments);
+        Self::spawn(command, settings, Stdio::inherit())
     }
 
     /// As [`Process::start`], by a program that is not ours, such as a shell that becomes ours.
@@ -182,19 +184,21 @@ impl Process {
         settings: &[(String, String)],
         log: &Path,
     ) -> Self {
-        let log = File::options().create(true).append(true).open(log).unwrap();
-        Self::start_with(name, arguments, settings, log.into())
+        Self::start_version(&binary(), name, arguments, settings, log)
     }
 
-    fn start_with(
+    /// As [`Process::start_logged`], by the binary of this or another version.
+    pub fn start_version(
+        binary: &Path,
         name: &str,
         arguments: &[&str],
         settings: &[(String, String)],
-        log: Stdio,
+        log: &Path,
     ) -> Self {
-        let mut command = named(name);
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        let mut command = named(binary, name);
         command.args(arguments);
-        Self::spawn(command, settings, log)
+        Self::spawn(command, settings, log.into())
     }
 
     fn spawn(mut command: Command, settings: &[(String, String)], log: Stdio) -> Self {

@@ -5,6 +5,8 @@
 //! network to the servers is cut, swallowed and refused; the primary becomes read-only, has no room on its disk,
 //! dies, and is replaced by its standby. Then it must come to rest by itself, and what was accepted is there, done, and done once.
 //!
+//! If `CHAOS_BESIDE` names the binary of another version, a process that is started again is of the other version.
+//!
 //! The seed decides the deliveries and the sequence of the faults; how they meet depends on the machine.
 //! `scripts/chaos` runs it for longer.
 
@@ -12,7 +14,7 @@ mod callers;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -139,36 +141,64 @@ impl Drop for Timeline {
     }
 }
 
+/// How processes of Waybill are started.
+struct Starts {
+    /// The binary of this version, and that of another one if `CHAOS_BESIDE` names it.
+    versions: Vec<PathBuf>,
+    /// How often each of them was started.
+    counts: Vec<usize>,
+    settings: Vec<(String, String)>,
+    log: PathBuf,
+}
+
+impl Starts {
+    fn new(settings: Vec<(String, String)>, log: &Path) -> Self {
+        let other = environment("CHAOS_BESIDE").map(PathBuf::from);
+        let versions: Vec<PathBuf> = [process::binary()].into_iter().chain(other).collect();
+        Starts {
+            counts: vec![0; versions.len()],
+            versions,
+            settings,
+            log: log.to_owned(),
+        }
+    }
+
+    fn start(
+        &mut self,
+        version: usize,
+        name: &str,
+        arguments: &[String],
+        clock: &WallClock,
+    ) -> Process {
+        self.counts[version] += 1;
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let settings = [&*self.settings, &clock.settings()].concat();
+        let binary = &self.versions[version];
+        Process::start_version(binary, name, &arguments, &settings, &self.log)
+    }
+}
+
 /// The processes of Waybill.
 struct Processes {
-    settings: Vec<(String, String)>,
+    starts: Starts,
     running: Vec<Running>,
-    log: std::path::PathBuf,
 }
 
 struct Running {
     name: &'static str,
     arguments: Vec<String>,
     clock: WallClock,
+    /// The place of its binary in [`Starts::versions`].
+    version: usize,
     process: Process,
 }
 
 impl Running {
-    fn start(&mut self, settings: &[(String, String)], log: &Path) {
-        self.process = start(self.name, &self.arguments, &self.clock, settings, log);
+    /// Starts it again, as the next version: each is replaced by the other while other processes run on as they are.
+    fn start(&mut self, starts: &mut Starts) {
+        self.version = (self.version + 1) % starts.versions.len();
+        self.process = starts.start(self.version, self.name, &self.arguments, &self.clock);
     }
-}
-
-fn start(
-    name: &str,
-    arguments: &[String],
-    clock: &WallClock,
-    settings: &[(String, String)],
-    log: &Path,
-) -> Process {
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let settings = [settings, &clock.settings()].concat();
-    Process::start_logged(name, &arguments, &settings, log)
 }
 
 /// By how many seconds a clock that is set is ahead or behind at most. A claim lasts 35 seconds, and what an
@@ -185,9 +215,8 @@ const WORKERS: [&str; 4] = [
 impl Processes {
     async fn start(settings: Vec<(String, String)>, ports: [u16; 2], log: &Path) -> Self {
         let mut processes = Processes {
-            settings,
+            starts: Starts::new(settings, log),
             running: Vec::new(),
-            log: log.to_owned(),
         };
         for port in ports {
             let address = format!("127.0.0.1:{port}");
@@ -204,12 +233,16 @@ impl Processes {
 
     fn add(&mut self, name: &'static str, arguments: Vec<String>) {
         let file = format!("clock-{}", self.running.len());
-        let clock = WallClock::at(self.log.with_file_name(file));
-        let process = start(name, &arguments, &clock, &self.settings, &self.log);
+        let clock = WallClock::at(self.starts.log.with_file_name(file));
+        // Of two versions each has an ingress and a worker of each queue.
+        let of_its_name = self.running.iter().filter(|it| it.name == name).count();
+        let version = of_its_name % self.starts.versions.len();
+        let process = self.starts.start(version, name, &arguments, &clock);
         self.running.push(Running {
             name,
             arguments,
             clock,
+            version,
             process,
         });
     }
@@ -221,7 +254,7 @@ impl Processes {
             if running.process.has_ended() {
                 let name = running.name;
                 timeline.note(format!("{name} {nth} has ended and is started again"));
-                running.start(&self.settings, &self.log);
+                running.start(&mut self.starts);
             }
         }
     }
@@ -244,7 +277,7 @@ impl Processes {
                 0..=2 => {
                     timeline.note(format!("SIGKILL {name} {nth}"));
                     running.process.kill();
-                    running.start(&self.settings, &self.log);
+                    running.start(&mut self.starts);
                 }
                 6 if running.clock.can_be_set() => {
                     let seconds = chance.below(2 * MOST_AHEAD).cast_signed();
@@ -255,7 +288,7 @@ impl Processes {
                 3 | 6 => {
                     timeline.note(format!("SIGTERM {name} {nth}"));
                     running.process.terminate().await;
-                    running.start(&self.settings, &self.log);
+                    running.start(&mut self.starts);
                 }
                 4 | 5 => {
                     let time = chance.millis(500, 4000);
@@ -817,11 +850,12 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         assert_eq!(place.is_some(), !is_erased(person), "{person}: {place:?}");
     }
     eprintln!(
-        "seed {seed}: {} deliveries in {} requests, {faults} faults in {:.0} s, at rest after {:.0} s; \
-         lost 0, doubled 0, late 0",
+        "seed {seed}: {} deliveries in {} requests, {faults} faults in {:.0} s, at rest after {:.0} s, \
+         starts of each version {:?}; lost 0, doubled 0, late 0",
         load.posted.len(),
         load.requests,
         faulty.as_secs_f64(),
-        rested.as_secs_f64()
+        rested.as_secs_f64(),
+        processes.starts.counts
     );
 }
