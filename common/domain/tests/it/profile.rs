@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use domain::job::Source;
 use domain::privacy::Keys;
 use domain::profile::{
-    Bodies, DeliveryId, PAYMENTS, STOREFRONTS, Shop, StorefrontProfile, WrongHeaders, clue,
-    domain_of, names, read_headers, signature_headers,
+    Bodies, DeliveryId, PAYMENTS, PaymentProfile, STOREFRONTS, Shop, StorefrontProfile,
+    WrongHeaders, clue, domain_of, names, read_headers, signature_headers,
 };
 use domain::signature::{
     Scheme, Secrets, Signature, SignatureError, StandardSignature, sign_standard,
@@ -166,6 +166,16 @@ fn each_profile_has_a_name_a_setting_and_headers_in_lower_case() {
             format!("PAYMENT_PROVIDER={}", profile.name)
         );
     }
+}
+
+#[test]
+fn each_profile_is_found_by_its_name_alone() {
+    let found = STOREFRONTS.map(|it| StorefrontProfile::named(it.name).map(|found| found.setting));
+    assert_eq!(found, STOREFRONTS.map(|it| Some(it.setting)));
+    let found = PAYMENTS.map(|it| PaymentProfile::named(it.name).map(|found| found.setting));
+    assert_eq!(found, PAYMENTS.map(|it| Some(it.setting)));
+    assert!(StorefrontProfile::named("another").is_none());
+    assert!(PaymentProfile::named("another").is_none());
 }
 
 /// By what the bodies are signed, how they are read, what the header of the shop holds, the answer to a duplicate, the
