@@ -769,22 +769,25 @@ create table events (
     -- The trace of the job that led to the event.
     traceparent text,
     created_at bigint not null,
-    published_at bigint,
     -- Its place in the sequence in which readers see events; null until it is given one, after its commit.
     position bigint
 );
 
 create unique index events_position on events (position) where position is not null;
 create index events_without_position on events (id) where position is null;
-create index events_unpublished on events (id) where published_at is null;
 -- For the events of one order.
 create index events_object on events (object_id, id);
-create index events_published on events (published_at) where published_at is not null;
 create index events_traceparent on events (substr(traceparent, 4, 32))
     where traceparent is not null;
 
 -- One row, locked by whoever gives events their positions: the last one that was given.
 create table event_head (
+    id bigint primary key,
+    position bigint not null
+);
+
+-- One row: the broker has confirmed all events up to this position. Without a broker it follows event_head.
+create table broker_cursor (
     id bigint primary key,
     position bigint not null
 );

@@ -81,9 +81,9 @@ class Rows:
             ("ledger_entries", "payment_id number entry account amount_minor currency created_at",
              ((f"pi_{n}", 1 + side, "captured", ["provider", "held"][side], [-40300, 40300][side], "USD", self.ordered(n))
               for n in range(self.orders) for side in range(2))),
-            ("events", "id kind shop object_id body created_at published_at position",
+            ("events", "id kind shop object_id body created_at position",
              ((id_at(self.ordered(n), n, 2), "order.created", shop(n), str(order_id(n)),
-               json.dumps({"order_id": str(order_id(n))}), self.ordered(n), self.ordered(n), n + 1)
+               json.dumps({"order_id": str(order_id(n))}), self.ordered(n), n + 1)
               for n in range(self.orders))),
             ("endpoints", "id url kinds state secret position failing_since failures last_error created_at updated_at",
              ((id_at(self.now, n, 3), f"https://example.com/{n}", "*", "active", b"secret", 0, self.now - HOUR, 7,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use domain::job::Queue;
 use domain::time::Timestamp;
+use store::broker_cursor::{self, Outlet};
 use store::sql;
 use store::{
     checkouts, console_sessions, device_code_requests, device_codes, erasure, events, job_attempts,
@@ -193,7 +194,14 @@ impl Worker {
         let reported = || notifications::forget(db, old, most);
         round.chunks("notifications", reported).await;
         let old = now.minus(config.event_retention);
-        let published = || events::forget_published(db, old, most);
+        let published = || async move {
+            // An event that the broker does not have yet is kept.
+            let up_to = match config.outlet() {
+                Outlet::Broker => broker_cursor::position(db).await?,
+                Outlet::Database => i64::MAX,
+            };
+            events::forget(db, old, up_to, most).await
+        };
         round.chunks("events", published).await;
         let old = now.minus(checkouts::KEPT);
         let answers = || checkouts::forget(db, old, most);

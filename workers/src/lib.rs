@@ -82,6 +82,8 @@ pub struct Worker {
     received: Notify,
     /// Notified when events may have been committed that have no position yet.
     events: Notify,
+    /// Notified when events got their positions.
+    placed: Notify,
     providers: Providers,
     calls: Calls,
     pauses: Pauses,
@@ -98,6 +100,7 @@ impl Worker {
             newest: AtomicI64::new(0),
             received: Notify::new(),
             events: Notify::new(),
+            placed: Notify::new(),
             calls: Calls::new(queue),
             pauses: Pauses::default(),
             // Two more are the task that begins the calls that wait, and the one that reads what is paused.

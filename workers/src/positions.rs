@@ -20,15 +20,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const BATCH: i64 = 500;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
+    let outlet = worker.parts.config.outlet();
     let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE);
     let mut is_failing = false;
     while !shutdown.is_cancelled() {
         // Spread, so that the workers of a process look one after the other.
         let spread = 0.5 + worker.parts.clock.jitter();
-        let (pause, rest) = match event_head::place(&worker.parts.db, BATCH).await {
+        let (pause, rest) = match event_head::place(&worker.parts.db, BATCH, outlet).await {
             Ok(placed) => {
                 is_failing = false;
                 backoff.reset();
+                if !placed.is_empty() {
+                    worker.placed.notify_one();
+                }
                 for event in &placed {
                     let bus = &worker.parts.bus;
                     bus.record_readable(&event.kind, event.traceparent);

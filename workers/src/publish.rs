@@ -2,14 +2,17 @@
 //! sequence. Every worker process runs this task, but only the one that holds the lease `events`
 //! sends; the others wait for the lease.
 //!
+//! Events are sent in the sequence of their positions (`store::event_head`), and one cursor says up to which of them the
+//! broker has all (`store::broker_cursor`). No event is written again when it is sent: with a mark of its own it would
+//! be, and with it all its entries in indices.
+//!
 //! A receiver that ignores repeats gets the events of an object in the sequence in which they
 //! happened. For this, the next event of an object is sent only after the broker has confirmed the
 //! one before it; events that are sent at the same time belong to different objects. This holds
-//! even if two processes believe that they hold the lease: an event is skipped only if it is
-//! marked as published, and it is marked only after it was confirmed. So two publishers at the
-//! same time would only send an event twice.
+//! even if two processes believe that they hold the lease: the cursor passes an event only after
+//! the event was confirmed. So two publishers at the same time would only send an event twice.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +21,7 @@ use bus::Published;
 use domain::envelope::Envelope;
 use platform::backoff::Backoff;
 use platform::crash_point::{self, Point};
-use store::events;
-use store::leases;
+use store::{broker_cursor, events, leases};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -37,14 +39,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How many events are read at a time.
 const BATCH: i64 = 500;
-/// How many rounds are sent before the lease is renewed and the database is read again. An object
-/// with many events needs a round for each.
+/// How many events of one object are sent in a batch. An object with many events needs a round for each.
 const ROUNDS: usize = 20;
-/// An event becomes visible within this time after the time in its id, unless the clocks of the
-/// hosts differ by more.
-const LATE: Duration = Duration::from_mins(10);
-/// Events that become visible later than that are found when all events are read.
-const LOOK_AT_ALL: Duration = Duration::from_mins(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     if worker.parts.bus.is_local() {
@@ -53,8 +49,11 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     let mut publisher = Publisher::new(worker);
     while !shutdown.is_cancelled() && publisher.worker.may_work(&shutdown).await {
         let pause = publisher.turn().await;
+        let placed = publisher.worker.placed.notified();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            // Those that another process gave positions are found after the pause.
+            () = placed, if publisher.has_published_all => {}
             () = shutdown.cancelled() => {}
         }
     }
@@ -68,14 +67,13 @@ struct Publisher {
     holder: Uuid,
     /// When this process last renewed the lease. `None`: it does not hold the lease.
     renewed_at: Option<Instant>,
-    /// All events before this id are published. Without this bound each read would go through all
-    /// index entries of events that were published since PostgreSQL last cleaned the index: 14 ms
-    /// for two million events.
-    from: Uuid,
-    looked_at_all: Option<Instant>,
+    /// The positions after the cursor whose events the broker has confirmed all the same, to this process.
+    confirmed: BTreeSet<i64>,
     /// How many events are sent at a time. After a failure it is one, so that few events are
     /// repeated until the broker confirms again.
     batch: i64,
+    /// Whether the last turn left nothing to publish.
+    has_published_all: bool,
     backoff: Backoff,
     /// Whether the last turn failed.
     is_failing: bool,
@@ -97,9 +95,9 @@ impl Publisher {
             holder: worker.parts.clock.id(),
             worker,
             renewed_at: None,
-            from: Uuid::nil(),
-            looked_at_all: None,
+            confirmed: BTreeSet::new(),
             batch: BATCH,
+            has_published_all: false,
             backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
             is_failing: false,
         }
@@ -107,7 +105,9 @@ impl Publisher {
 
     /// Publishes the events that are there, and returns how long to wait before the next turn.
     async fn turn(&mut self) -> Duration {
-        match self.publish().await {
+        let published = self.publish().await;
+        self.has_published_all = matches!(published, Ok(Turn::Done));
+        match published {
             Ok(turn @ (Turn::More | Turn::Done)) => {
                 self.batch = BATCH;
                 if self.is_failing {
@@ -139,7 +139,7 @@ impl Publisher {
 
     async fn publish(&mut self) -> Result<Turn> {
         let worker = self.worker.clone();
-        let (db, clock) = (&worker.parts.db, &worker.parts.clock);
+        let db = &worker.parts.db;
         if !worker.parts.bus.is_up() {
             self.let_go().await?;
             return Ok(Turn::Away);
@@ -147,42 +147,38 @@ impl Publisher {
         if !self.hold().await? {
             return Ok(Turn::NotOurs);
         }
-        if self
-            .looked_at_all
-            .is_none_or(|at| at.elapsed() >= LOOK_AT_ALL)
-        {
-            self.from = Uuid::nil();
-            self.looked_at_all = Some(Instant::now());
-        }
-        let looked_at = clock.now();
-        let events = events::unpublished(db, self.from, self.batch).await?;
-        let rounds = rounds(&events);
-        let Published { confirmed, failure } = self.send(&rounds).await;
-        if !confirmed.is_empty() {
-            metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
-            // The events are marked even if this process has lost the lease meanwhile, because the
-            // broker has confirmed them.
-            events::mark_published(db, confirmed, clock.now()).await?;
+        let cursor = broker_cursor::position(db).await?;
+        self.confirmed = self.confirmed.split_off(&(cursor + 1));
+        let events = events::after(db, cursor, self.batch).await?;
+        let is_full = events.len() >= usize::try_from(self.batch)?;
+        let batch = Batch::of(&events, &self.confirmed);
+        let is_cut = batch.events.len() < events.len();
+        let Published { confirmed, failure } = self.send(&batch.rounds).await;
+        metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
+        let positions: HashMap<Uuid, i64> =
+            batch.events.iter().map(|(at, it)| (it.id, *at)).collect();
+        self.confirmed
+            .extend(confirmed.iter().filter_map(|id| positions.get(id)));
+        let is_confirmed = |(position, _): &&(i64, Envelope)| self.confirmed.contains(position);
+        if let Some((position, _)) = batch.events.iter().take_while(is_confirmed).last() {
+            // The cursor is moved even if this process has lost the lease meanwhile, because the
+            // broker has confirmed the events.
+            broker_cursor::advance(db, *position).await?;
         }
         if let Some(error) = failure {
             return Err(error);
         }
-        if rounds.len() > ROUNDS {
-            return Ok(Turn::More);
-        }
-        let full = events.len() >= usize::try_from(self.batch)?;
-        let until = match events.last() {
-            Some(last) if full => looked_at.min(events::time_of(last.id)),
-            _ => looked_at,
-        };
-        self.from = self.from.max(events::first_id(until.minus(LATE)));
-        Ok(if full { Turn::More } else { Turn::Done })
+        Ok(if is_full || is_cut {
+            Turn::More
+        } else {
+            Turn::Done
+        })
     }
 
     /// Sends round after round, and stops after a round of which not all events were confirmed.
     async fn send(&self, rounds: &[Vec<&Envelope>]) -> Published {
         let mut all = Published::default();
-        for round in rounds.iter().take(ROUNDS) {
+        for round in rounds {
             crash_point::reach(Point::Publish);
             let published = self.worker.parts.bus.publish_events(round).await;
             crash_point::reach(Point::Published);
@@ -207,7 +203,6 @@ impl Publisher {
         let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
         if ours && self.renewed_at.is_none() {
             tracing::info!("publishing events");
-            self.looked_at_all = None;
         }
         self.renewed_at = ours.then_some(asked_at);
         Ok(ours)
@@ -221,19 +216,97 @@ impl Publisher {
     }
 }
 
-/// Divides the events into rounds. They keep their sequence, and no round has two events of one
-/// object.
-fn rounds(events: &[Envelope]) -> Vec<Vec<&Envelope>> {
-    let mut next: HashMap<(Option<&str>, &str), usize> = HashMap::new();
-    let mut rounds: Vec<Vec<&Envelope>> = Vec::new();
-    for event in events {
-        let object = (event.shop.as_deref(), event.object_id.as_str());
-        let round = next.entry(object).or_default();
-        if *round == rounds.len() {
-            rounds.push(Vec::new());
+/// Events that are sent before the cursor is moved and the database is read again.
+struct Batch<'a> {
+    /// With their positions, in their sequence.
+    events: &'a [(i64, Envelope)],
+    /// Those that are to be sent, in the same sequence. No round has two events of one object.
+    rounds: Vec<Vec<&'a Envelope>>,
+}
+
+impl<'a> Batch<'a> {
+    /// It ends before the first event of an object that already has [`ROUNDS`] in it. What comes after that one would
+    /// be sent again and again, because the cursor could not pass it.
+    fn of(events: &'a [(i64, Envelope)], confirmed: &BTreeSet<i64>) -> Self {
+        let mut next: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+        let mut rounds: Vec<Vec<&Envelope>> = Vec::new();
+        for (place, (position, event)) in events.iter().enumerate() {
+            if confirmed.contains(position) {
+                continue;
+            }
+            let object = (event.shop.as_deref(), event.object_id.as_str());
+            let round = next.entry(object).or_default();
+            if *round == ROUNDS {
+                return Batch {
+                    events: &events[..place],
+                    rounds,
+                };
+            }
+            if *round == rounds.len() {
+                rounds.push(Vec::new());
+            }
+            rounds[*round].push(event);
+            *round += 1;
         }
-        rounds[*round].push(event);
-        *round += 1;
+        Batch { events, rounds }
     }
-    rounds
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::Timestamp;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn of(object: &str) -> Envelope {
+        Envelope {
+            id: Uuid::now_v7(),
+            kind: "order.updated".to_owned(),
+            shop: None,
+            object_id: object.to_owned(),
+            created_at: Timestamp(0),
+            data: RawValue::NULL.to_owned(),
+            traceparent: None,
+        }
+    }
+
+    fn placed(objects: &[&str]) -> Vec<(i64, Envelope)> {
+        (7..).zip(objects.iter().map(|object| of(object))).collect()
+    }
+
+    fn rounds<'a>(batch: &Batch<'a>) -> Vec<Vec<&'a str>> {
+        let objects = |round: &Vec<&'a Envelope>| -> Vec<&'a str> {
+            round.iter().map(|event| event.object_id.as_str()).collect()
+        };
+        batch.rounds.iter().map(objects).collect()
+    }
+
+    #[test]
+    fn no_round_has_two_events_of_one_object() {
+        let events = placed(&["a", "b", "a", "a", "c", "b"]);
+        let batch = Batch::of(&events, &BTreeSet::new());
+        let expected = [vec!["a", "b", "c"], vec!["a", "b"], vec!["a"]];
+        assert_eq!(rounds(&batch), expected);
+        assert_eq!(batch.events.len(), 6);
+    }
+
+    #[test]
+    fn what_the_broker_has_confirmed_is_not_sent_again() {
+        let events = placed(&["a", "b", "a"]);
+        let batch = Batch::of(&events, &BTreeSet::from([7, 9]));
+        assert_eq!(rounds(&batch), [vec!["b"]]);
+        assert_eq!(batch.events.len(), 3, "the cursor can pass all of them");
+    }
+
+    #[test]
+    fn an_object_with_very_many_events_ends_the_batch() {
+        let mut objects = vec!["a"; ROUNDS];
+        objects.extend(["b", "a", "c"]);
+        let events = placed(&objects);
+        let batch = Batch::of(&events, &BTreeSet::new());
+        assert_eq!(batch.rounds.len(), ROUNDS);
+        assert_eq!(rounds(&batch)[0], ["a", "b"], "c would be sent twice");
+        assert_eq!(batch.events.len(), ROUNDS + 1);
+    }
 }

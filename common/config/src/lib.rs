@@ -45,7 +45,7 @@ use providers::endpoints::Allowed;
 use providers::identity::IdentityProvider;
 use providers::{Api, is_loopback};
 use qr::{Level, QrConfig};
-use store::events::Outlet;
+use store::broker_cursor::Outlet;
 use store::sql;
 
 /// The signing secrets of `waybill` without arguments. They are public, so a process that other

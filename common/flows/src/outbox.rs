@@ -191,8 +191,7 @@ impl<'a> Outbox<'a> {
 
     /// Writes the events and the jobs.
     pub async fn write(&self, tx: &mut Tx) -> sql::Result<()> {
-        let outlet = self.context.config.outlet();
-        events::insert(tx, &self.events, outlet, self.now).await?;
+        events::insert(tx, &self.events, self.now).await?;
         let jobs: Vec<&NewJob> = self.jobs.iter().collect();
         jobs::insert(tx, &jobs).await
     }

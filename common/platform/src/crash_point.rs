@@ -39,7 +39,7 @@ points! {
     Call "call" "A call is claimed, and not made."
     Called "called" "A call is made, and its answer is not recorded."
     Publish "publish" "Events are committed, and not sent to the broker."
-    Published "published" "The broker has confirmed events, and they are not marked as published."
+    Published "published" "The broker has confirmed events, and the cursor has not passed them."
     WebhookSend "webhook-send" "An event has its turn at an endpoint, and is not sent."
     WebhookSent "webhook-sent" "An endpoint has answered, and its cursor is not moved."
     ExportWrite "export-write" "An export is announced, and no file is written."

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::Parts;
 use domain::time::Timestamp;
 use platform::task;
+use store::broker_cursor::Outlet;
 use store::sql::{self, Access, Error};
 use store::{backlog, endpoints};
 
@@ -56,7 +57,10 @@ async fn look(parts: &Parts) -> sql::Result<Access> {
         gauge!("waybill_queue_oldest_ready_seconds", "queue" => queue)
             .set(age(line.due_since, now));
     }
-    let events = backlog::events(db).await?;
+    let events = match parts.config.outlet() {
+        Outlet::Broker => backlog::events(db).await?,
+        Outlet::Database => backlog::Waiting::default(),
+    };
     gauge!("waybill_events_waiting").set(number(events.waiting));
     gauge!("waybill_events_oldest_waiting_seconds").set(age(events.since, now));
     for (state, count) in endpoints::states(db).await? {

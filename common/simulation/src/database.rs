@@ -181,6 +181,7 @@ pub struct Database {
     pub effects: Table<Effect>,
     pub events: Table<Event>,
     pub event_head: Table<Head>,
+    pub broker_cursor: Table<Head>,
     pub refunds: Table<Refund>,
     pub leases: Table<Lease>,
     pub endpoints: Table<Endpoint>,
@@ -224,6 +225,10 @@ macro_rules! tables {
         }
         {
             let $table = &mut $db.event_head;
+            $do;
+        }
+        {
+            let $table = &mut $db.broker_cursor;
             $do;
         }
         {

@@ -129,11 +129,14 @@ impl World {
         if let Some((id, job)) = self.db.jobs.all().find(|(_, job)| job.is_ready()) {
             return format!("job {id} is ready: {job:?}");
         }
+        let published = self.db.broker_cursor.committed(0);
+        let published = published.map_or(0, |row| row.position);
         for (id, event) in self.db.events.all() {
             if event.position.is_none() || !self.receiver.reader.has(id) {
                 return format!("the reader has not got event {id}: {event:?}");
             }
-            if !is_local && (event.published_at.is_none() || !self.receiver.queue.has(id)) {
+            let is_published = event.position.is_some_and(|it| it <= published);
+            if !is_published || !(is_local || self.receiver.queue.has(id)) {
                 return format!("event {id} is not published: {event:?}");
             }
             let is_given_up = self.facts_of_webhook_given_up(event.order);

@@ -117,11 +117,10 @@ pub struct Event {
     pub order: usize,
     /// It is the order's first, second, .. event.
     pub number: u32,
-    pub published_at: Option<Timestamp>,
     pub position: Option<i64>,
 }
 
-/// `event_head`.
+/// `event_head` and `broker_cursor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub position: i64,

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
+use crate::broker_cursor;
 use crate::events::time_of;
 use crate::sql::{Db, Result};
 use domain::job::Queue;
@@ -127,8 +130,8 @@ async fn dead(db: &Db) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The events that are not published yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The events that the broker does not have yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub waiting: i64,
     /// The time in the id of the first of them.
@@ -136,27 +139,25 @@ pub struct Waiting {
 }
 
 pub async fn events(db: &Db) -> Result<Waiting> {
-    let first = db
-        .query("select id from events where published_at is null order by id limit 1")
-        .fetch_optional()
-        .await?;
-    let Some(first) = first else {
-        return Ok(Waiting {
-            waiting: 0,
-            since: None,
-        });
-    };
     let row = db
         .query(
-            "select count(*) as waiting from (
-                 select 1 as one from events where published_at is null limit $1
-             ) as counted",
+            "select (select id from events where position > $1 order by position limit 1) as first,
+                    (select id from events where position is null order by id limit 1) as first_not_placed,
+                    (select count(*) from (
+                         select 1 as one from events where position > $1 limit $2
+                     ) as placed)
+                    + (select count(*) from (
+                         select 1 as one from events where position is null limit $2
+                     ) as not_placed) as waiting",
         )
+        .bind(broker_cursor::position(db).await?)
         .bind(MOST)
         .fetch_one()
         .await?;
+    let first: Option<Uuid> = row.get("first")?;
+    let first_not_placed: Option<Uuid> = row.get("first_not_placed")?;
     Ok(Waiting {
-        waiting: row.get("waiting")?,
-        since: Some(time_of(first.get("id")?)),
+        waiting: row.get::<i64>("waiting")?.min(MOST),
+        since: first.into_iter().chain(first_not_placed).map(time_of).min(),
     })
 }

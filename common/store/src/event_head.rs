@@ -12,6 +12,7 @@
 
 use domain::trace::{self, TraceContext};
 
+use crate::broker_cursor::{self, Outlet};
 use crate::sql::{Db, Result, Row};
 
 /// An event that got its position.
@@ -23,7 +24,7 @@ pub struct Placed {
 }
 
 /// Gives positions to at most `limit` events that are committed and have none, and returns these.
-pub async fn place(db: &Db, limit: i64) -> Result<Vec<Placed>> {
+pub async fn place(db: &Db, limit: i64, outlet: Outlet) -> Result<Vec<Placed>> {
     // Most looks find nothing, and take no lock.
     let waiting = db.query("select id from events where position is null limit 1");
     if waiting.fetch_optional().await?.is_none() {
@@ -68,6 +69,9 @@ pub async fn place(db: &Db, limit: i64) -> Result<Vec<Placed>> {
         .bind(newest)
         .execute()
         .await?;
+    if outlet == Outlet::Database {
+        broker_cursor::follow(&mut tx, last, newest).await?;
+    }
     tx.commit().await?;
     let read = |row: &Row| {
         Ok(Placed {

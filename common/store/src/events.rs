@@ -27,16 +27,7 @@ pub struct New {
     pub traceparent: Option<TraceContext>,
 }
 
-/// Where the events that a process writes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlet {
-    /// A publisher sends them to the broker.
-    Broker,
-    /// They are read from the database, so they count as published when they are committed.
-    Database,
-}
-
-pub async fn insert(tx: &mut Tx, new: &[New], outlet: Outlet, now: Timestamp) -> Result<()> {
+pub async fn insert(tx: &mut Tx, new: &[New], now: Timestamp) -> Result<()> {
     let events = || new.iter().map(|new| &new.event);
     let messages: Vec<Message> = events().map(Event::message).collect();
     let bodies: Vec<String> = messages.iter().map(|it| it.data.to_string()).collect();
@@ -44,10 +35,6 @@ pub async fn insert(tx: &mut Tx, new: &[New], outlet: Outlet, now: Timestamp) ->
         .iter()
         .map(|new| trace::column(new.traceparent))
         .collect();
-    let published_at = match outlet {
-        Outlet::Broker => None,
-        Outlet::Database => Some(now.0),
-    };
     let columns = [
         column("id", new.iter().map(|new| new.id)),
         column("kind", messages.iter().map(|it| it.kind.as_str())),
@@ -55,7 +42,6 @@ pub async fn insert(tx: &mut Tx, new: &[New], outlet: Outlet, now: Timestamp) ->
         column("object_id", events().map(Event::object_id)),
         column("body", bodies.iter().map(String::as_str)),
         column("created_at", new.iter().map(|_| now.0)),
-        column("published_at", new.iter().map(|_| published_at)),
         column("traceparent", traceparents.iter().map(Option::as_deref)),
     ];
     tx.insert("events", &columns, "").await?;
@@ -86,48 +72,22 @@ pub fn time_of(id: Uuid) -> Timestamp {
     Timestamp(i64::try_from(id.as_u128() >> 80).unwrap_or(i64::MAX))
 }
 
-/// The first unpublished events, sorted by id, from the id `from` on.
-pub async fn unpublished(db: &Db, from: Uuid, limit: i64) -> Result<Vec<Envelope>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, object_id, body, created_at, traceparent from events
-             where published_at is null and id >= $1
-             order by id
-             limit $2",
-        )
-        .bind(from)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
-}
-
-/// Records that the broker has confirmed these events.
-pub async fn mark_published(db: &Db, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query("update events set published_at = $1 where published_at is null and id in ($2..)")
-        .bind(now.0)
-        .bind(ids)
-        .execute()
-        .await?;
-    tx.commit().await
-}
-
-/// Deletes at most `limit` events that were published before `before`.
-pub async fn forget_published(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+/// Deletes at most `limit` events from before this time, the oldest first, of those with a position up to this one.
+pub async fn forget(db: &Db, before: Timestamp, up_to: i64, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx
         .query(
             "delete from events
              where id in (
                  select id from events
-                 where published_at is not null and published_at < $1
-                 order by published_at
-                 limit $2
+                 where id < $1 and position <= $2
+                 order by id
+                 limit $3
                  for update skip locked
              )",
         )
-        .bind(before.0)
+        .bind(first_id(before))
+        .bind(up_to)
         .bind(limit)
         .execute()
         .await?;
@@ -268,6 +228,24 @@ pub async fn placed_after(db: &Db, position: i64, limit: i64) -> Result<Vec<Plac
         .fetch_all()
         .await?;
     rows.iter().map(placed).collect()
+}
+
+/// The next events after a position, in their sequence, each with its position.
+pub async fn after(db: &Db, position: i64, limit: i64) -> Result<Vec<(i64, Envelope)>> {
+    let rows = db
+        .query(
+            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+             where position > $1
+             order by position
+             limit $2",
+        )
+        .bind(position)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("position")?, read(row)?)))
+        .collect()
 }
 
 /// The events of objects with this id after a position, in their sequence. They are sorted here:

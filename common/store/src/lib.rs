@@ -4,6 +4,7 @@
 pub mod api_keys;
 pub mod audit;
 pub mod backlog;
+pub mod broker_cursor;
 pub mod bulk_operations;
 pub mod checkout_sessions;
 pub mod checkouts;

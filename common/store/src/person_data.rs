@@ -148,7 +148,6 @@ pub const EXPORTED: &[Table] = &[
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("events", key 1, [
         "id" Id, "kind" Text, "shop" Text, "object_id" Text, "body" Json, "created_at" Time,
-        "published_at" Time,
     ], OrderTexts "shop = $1 and object_id in ($2..)",
        PaymentTexts "shop is null and object_id in ($1..)"),
     table!("payments", key 1, [

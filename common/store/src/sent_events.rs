@@ -5,10 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::endpoints;
 use crate::sql::{Db, Result};
+use crate::{broker_cursor, endpoints};
 use domain::envelope::Envelope;
-use domain::time::Timestamp;
 
 /// Of how many events this is looked up at a time.
 const MOST: usize = 500;
@@ -17,8 +16,8 @@ const MOST: usize = 500;
 pub struct Sent {
     /// Its place in the sequence that readers of the API see. None until it is given one, after its commit.
     pub position: Option<i64>,
-    /// When the broker had it. Without a broker, when it was written.
-    pub published_at: Option<Timestamp>,
+    /// Whether the broker has it. Without a broker, whether it has a place.
+    pub is_published: bool,
     /// The addresses of the endpoints that have accepted it, or for which it was given up.
     pub went_to: Vec<String>,
     /// The addresses of the endpoints for which it waits.
@@ -33,17 +32,18 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
         return Ok(HashMap::new());
     }
     let ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();
+    let published = broker_cursor::position(db).await?;
     let rows = db
-        .query("select id, position, published_at from events where id in ($1..)")
+        .query("select id, position from events where id in ($1..)")
         .bind(ids.clone())
         .fetch_all()
         .await?;
     let mut sent: HashMap<Uuid, Sent> = HashMap::new();
     for row in &rows {
-        let published_at = row.get::<Option<i64>>("published_at")?.map(Timestamp);
+        let position: Option<i64> = row.get("position")?;
         let known = Sent {
-            position: row.get("position")?,
-            published_at,
+            position,
+            is_published: position.is_some_and(|position| position <= published),
             ..Sent::default()
         };
         sent.insert(row.get("id")?, known);

@@ -177,8 +177,8 @@ pub async fn chains<R>(
 fn whereabouts(id: Uuid, sent: Option<&Sent>, has_broker: bool) -> String {
     let mut parts = vec![format!("event {id}")];
     if let Some(sent) = sent {
-        if let (true, Some(at)) = (has_broker, sent.published_at) {
-            parts.push(format!("in RabbitMQ {}", Moment(at).utc()));
+        if has_broker && sent.is_published {
+            parts.push("in RabbitMQ".to_owned());
         }
         parts.extend(sent.went_to.iter().map(|url| format!("went to {url}")));
         parts.extend(sent.waits_for.iter().map(|url| format!("waits for {url}")));

@@ -101,9 +101,10 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("qr_codes", "shop order_id kind url modules created_at"),
     (
         "events",
-        "id kind shop object_id body created_at published_at traceparent position",
+        "id kind shop object_id body created_at traceparent position",
     ),
     ("event_head", "id position"),
+    ("broker_cursor", "id position"),
     (
         "endpoints",
         "id url kinds state former_until position failing_since failures last_error delivered_at \

@@ -10,7 +10,7 @@ use crate::Wrong;
 use crate::database::{Result, TxId};
 use crate::rows::{Event, LeaseName};
 use crate::tables::events::EventId;
-use crate::tables::{event_head, events, leases};
+use crate::tables::{broker_cursor, event_head, events, leases};
 use crate::world::{World, note};
 
 /// The constants of `workers::publish`.
@@ -19,8 +19,6 @@ pub const RENEW_AFTER: i64 = 3_000;
 pub const WAIT_FOR_LEASE: i64 = 3_000;
 const PAUSE: i64 = 200;
 const LONGEST_PAUSE: i64 = 5_000;
-pub const LATE: Duration = Duration::from_mins(10);
-pub const LOOK_AT_ALL: i64 = 60_000;
 /// 500 in the product.
 const BATCH: usize = 4;
 /// `positions::PAUSE`.
@@ -50,8 +48,6 @@ pub fn hold(
 pub struct Publisher {
     holder: u32,
     renewed_at: Option<i64>,
-    from: EventId,
-    looked_at_all: Option<i64>,
     batch: usize,
     pause: i64,
     stage: Stage,
@@ -59,9 +55,9 @@ pub struct Publisher {
     rounds: Vec<Vec<usize>>,
     confirmed: Vec<usize>,
     has_failed: bool,
-    /// When it looked, and the last event that it read if there may be more.
-    looked_at: Timestamp,
-    last: Option<(usize, Event)>,
+    /// The events that it read, with their positions, and whether there may be more.
+    batch_read: Vec<(i64, usize)>,
+    is_full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +67,7 @@ enum Stage {
     Send,
     /// Waits for the confirms of a round that was sent over this link before so many restarts.
     Confirm(u32, u32),
-    Mark,
+    Advance,
 }
 
 impl Publisher {
@@ -79,30 +75,31 @@ impl Publisher {
         Publisher {
             holder,
             renewed_at: None,
-            from: (Timestamp(0), 0),
-            looked_at_all: None,
             batch: BATCH,
             pause: PAUSE,
             stage: Stage::Hold,
             rounds: Vec::new(),
             confirmed: Vec::new(),
             has_failed: false,
-            looked_at: Timestamp(0),
-            last: None,
+            batch_read: Vec::new(),
+            is_full: false,
         }
     }
 
-    fn read(&mut self, process: usize, world: &World) -> Result<()> {
-        if self
-            .looked_at_all
-            .is_none_or(|at| world.now - at >= LOOK_AT_ALL)
-        {
-            self.from = (Timestamp(0), 0);
-            self.looked_at_all = Some(world.now);
-        }
-        self.looked_at = world.clock(process);
-        let read = events::unpublished(&world.db, self.from, self.batch)?;
-        self.last = read.last().copied().filter(|_| read.len() >= self.batch);
+    fn read(&mut self, world: &World) -> Result<()> {
+        let cursor = broker_cursor::position(&world.db)?;
+        let read = events::placed_after(&world.db, cursor, self.batch)?;
+        self.is_full = read.len() >= self.batch;
+        let positions = read
+            .iter()
+            .filter_map(|(id, event)| Some((event.position?, *id)));
+        self.batch_read = positions.collect();
+        self.confirmed
+            .retain(|id| self.batch_read.iter().any(|(_, it)| it == id));
+        let read: Vec<(usize, Event)> = read
+            .into_iter()
+            .filter(|(id, _)| !self.confirmed.contains(id))
+            .collect();
         self.rounds = if world.rules.is(Wrong::EventsOfAnObjectTogether) {
             vec![read.iter().map(|(id, _)| *id).collect()]
         } else {
@@ -112,12 +109,14 @@ impl Publisher {
         Ok(())
     }
 
-    fn mark(process: usize, world: &mut World, ids: &[usize]) -> Result<()> {
-        if ids.is_empty() {
-            return Ok(());
+    /// Moves the cursor past the events of the batch up to the first that is not among these.
+    fn advance(&self, world: &mut World, confirmed: &[usize]) -> Result<()> {
+        let mut batch = self.batch_read.iter();
+        let passed = batch.by_ref().take_while(|(_, id)| confirmed.contains(id));
+        match passed.last() {
+            Some((position, _)) => world.single(|db, tx| broker_cursor::advance(db, tx, *position)),
+            None => Ok(()),
         }
-        let now = world.clock(process);
-        world.single(|db, tx| events::mark_published(db, tx, ids, now))
     }
 
     /// `bus::rabbitmq::events`: each event of a round is confirmed or not, and may have arrived all the same.
@@ -145,14 +144,9 @@ impl Publisher {
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
             return Next::After(self.pause);
         }
-        let until = match self.last {
-            Some((_, event)) => self.looked_at.min(event.id_at),
-            None => self.looked_at,
-        };
-        self.from = self.from.max((until.minus(LATE), 0));
         self.batch = BATCH;
         self.pause = PAUSE;
-        if self.last.take().is_some() {
+        if std::mem::take(&mut self.is_full) {
             Next::Soon
         } else {
             Next::Look(PAUSE)
@@ -196,18 +190,18 @@ impl Machine for Publisher {
                 self.stage = Stage::Read;
             }
             Stage::Read => {
-                self.read(process, world)?;
+                self.read(world)?;
                 self.stage = Stage::Send;
             }
             Stage::Send => {
                 let Some(round) = self.rounds.first().filter(|_| !self.has_failed).cloned() else {
                     self.rounds.clear();
-                    self.stage = Stage::Mark;
+                    self.stage = Stage::Advance;
                     return Ok(Next::Soon);
                 };
                 note!(world, process, "publishes events {round:?}");
                 if world.rules.is(Wrong::PublishedBeforeTheConfirm) {
-                    Self::mark(process, world, &round)?;
+                    self.advance(world, &[&*self.confirmed, &round].concat())?;
                 }
                 let link = world.processes[process].link;
                 self.stage = Stage::Confirm(link, world.broker.restarts());
@@ -218,9 +212,8 @@ impl Machine for Publisher {
                 self.confirms(world, is_same && world.broker.is_up());
                 self.stage = Stage::Send;
             }
-            Stage::Mark => {
-                Self::mark(process, world, &self.confirmed)?;
-                self.confirmed.clear();
+            Stage::Advance => {
+                self.advance(world, &self.confirmed.clone())?;
                 return Ok(self.end_turn());
             }
         }
@@ -229,9 +222,7 @@ impl Machine for Publisher {
 
     fn fail(&mut self, _: usize, _: &mut World) -> i64 {
         self.rounds.clear();
-        self.confirmed.clear();
         self.has_failed = true;
-        self.last = None;
         self.end_turn();
         self.pause
     }
@@ -248,7 +239,8 @@ pub struct Placer;
 impl Machine for Placer {
     fn step(&mut self, _: &mut Option<TxId>, _: usize, world: &mut World) -> Result<Next> {
         if event_head::waits(&world.db)? {
-            world.single(|db, tx| event_head::place(db, tx, BATCH))?;
+            let has_broker = !world.broker.is_local;
+            world.single(|db, tx| event_head::place(db, tx, BATCH, has_broker))?;
         }
         Ok(Next::Look(LOOK + world.random.between(-50, 50)))
     }

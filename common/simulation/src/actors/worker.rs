@@ -154,8 +154,6 @@ pub fn add_event(
         job,
         order,
         number,
-        // `Outlet::Database` without a broker.
-        published_at: world.broker.is_local.then_some(now),
         position: None,
     };
     events::insert(&mut world.db, tx, event)?;

@@ -2,6 +2,7 @@
 
 use crate::database::{Database, Result, TxId, lock};
 use crate::rows::{Event, Head};
+use crate::tables::broker_cursor;
 
 /// Whether an event waits for its position: the first statement of `event_head::place`, which most looks end with.
 pub fn waits(db: &Database) -> Result<bool> {
@@ -10,7 +11,7 @@ pub fn waits(db: &Database) -> Result<bool> {
 }
 
 /// `event_head::place`, in a transaction. Returns how many events got their position.
-pub fn place(db: &mut Database, tx: TxId, limit: usize) -> Result<usize> {
+pub fn place(db: &mut Database, tx: TxId, limit: usize, has_broker: bool) -> Result<usize> {
     db.statement(tx)?;
     lock!(db, event_head, tx, 0);
     let head = db.event_head.seen(tx, 0).unwrap_or(Head { position: 0 });
@@ -32,6 +33,9 @@ pub fn place(db: &mut Database, tx: TxId, limit: usize) -> Result<usize> {
         db.events.write(tx, *id, Some(event));
     }
     db.event_head.write(tx, 0, Some(Head { position }));
+    if !has_broker {
+        broker_cursor::follow(db, tx, head.position, position)?;
+    }
     Ok(waiting.len())
 }
 

@@ -2,7 +2,7 @@
 
 use domain::time::Timestamp;
 
-use crate::database::{Database, Result, TxId, lock};
+use crate::database::{Database, Result, TxId};
 use crate::rows::Event;
 
 /// The id of an event: its time, and then its key.
@@ -16,36 +16,7 @@ pub fn insert(db: &mut Database, tx: TxId, event: Event) -> Result<usize> {
     Ok(key)
 }
 
-/// `events::unpublished`, from this id on, sorted by id.
-pub fn unpublished(db: &Database, from: EventId, limit: usize) -> Result<Vec<(usize, Event)>> {
-    db.reading()?;
-    let all = db
-        .events
-        .all()
-        .filter(|(key, event)| event.published_at.is_none() && (event.id_at, *key) >= from);
-    Ok(first(all, |key, event| (event.id_at, key), limit))
-}
-
-/// `events::mark_published`.
-pub fn mark_published(db: &mut Database, tx: TxId, ids: &[usize], now: Timestamp) -> Result<()> {
-    db.statement(tx)?;
-    for id in ids {
-        lock!(db, events, tx, *id);
-        if let Some(event) = db.events.seen(tx, *id)
-            && event.published_at.is_none()
-        {
-            let published_at = Some(now);
-            let event = Event {
-                published_at,
-                ..event
-            };
-            db.events.write(tx, *id, Some(event));
-        }
-    }
-    Ok(())
-}
-
-/// `events::placed_after`.
+/// `events::placed_after` and `events::after`.
 pub fn placed_after(db: &Database, position: i64, limit: usize) -> Result<Vec<(usize, Event)>> {
     db.reading()?;
     let all = db.events.all();

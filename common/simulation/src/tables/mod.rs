@@ -2,6 +2,7 @@
 //! named after the file of the store, and a function after the function. `tests/it/differential.rs` makes the same
 //! statements here and there, and compares the rows.
 
+pub mod broker_cursor;
 pub mod endpoints;
 pub mod event_head;
 pub mod events;

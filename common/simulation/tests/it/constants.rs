@@ -63,8 +63,6 @@ const SAME: [(Source, &[&str]); 8] = [
             "const LEASE_LENGTH: Duration = Duration::from_secs(10);",
             "const RENEW_AFTER: Duration = Duration::from_secs(3);",
             "const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);",
-            "const LATE: Duration = Duration::from_mins(10);",
-            "const LOOK_AT_ALL: Duration = Duration::from_mins(1);",
         ],
     ),
     (

@@ -12,7 +12,7 @@ use domain::endpoint::State;
 use domain::job;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use store::{endpoints, events};
+use store::endpoints;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -101,7 +101,7 @@ async fn an_event_comes_to_an_endpoint_as_the_json_of_the_event() {
 #[tokio::test]
 async fn an_endpoint_gets_the_types_that_it_wants_from_when_it_wants() {
     let service = with_endpoints().start().await;
-    let written = write(service.db(), events::Outlet::Database, 2, 2).await;
+    let written = write(service.db(), 2, 2).await;
     eventually("they have positions", async || {
         store::event_head::newest(service.db()).await.unwrap() == 4
     })
@@ -127,7 +127,7 @@ async fn an_endpoint_gets_the_types_that_it_wants_from_when_it_wants() {
         all.has_all(&written) && created.has_all(&written[..2])
     })
     .await;
-    let later = write(service.db(), events::Outlet::Database, 1, 1).await;
+    let later = write(service.db(), 1, 1).await;
     eventually("all have what is new", async || {
         [&all, &created, &none].iter().all(|it| it.has_all(&later))
     })
@@ -144,7 +144,7 @@ async fn an_endpoint_that_was_down_gets_each_event_in_order_and_delays_no_other(
         let (up, down) = (StandIn::start(204).await, StandIn::start(down_as).await);
         add(&service, &up.url).await;
         let (id, _) = add(&service, &down.url).await;
-        let written = write(service.db(), events::Outlet::Database, 100, 4).await;
+        let written = write(service.db(), 100, 4).await;
         within(
             Duration::from_secs(10),
             "the other one has all",
@@ -186,7 +186,7 @@ async fn an_event_that_an_endpoint_never_accepts_holds_back_its_own_order_alone(
     let service = with_endpoints().manual_clock().start().await;
     let stand_in = StandIn::start(FIRST_ORDER_REFUSED).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    let written = write(service.db(), events::Outlet::Database, 5, 3).await;
+    let written = write(service.db(), 5, 3).await;
     let others: Vec<Uuid> = (0..15).filter(|n| n % 5 != 0).map(|n| written[n]).collect();
     eventually("the others are delivered", async || {
         stand_in.has_all(&others)
@@ -221,7 +221,7 @@ async fn what_waits_for_an_endpoint_is_sent_as_soon_as_it_works_again() {
     let service = with_endpoints().manual_clock().start().await;
     let stand_in = StandIn::start(500).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    let mut written = write(service.db(), events::Outlet::Database, 5, 1).await;
+    let mut written = write(service.db(), 5, 1).await;
     let attempts = "select count(*) as n from jobs where queue = 'endpoints' and attempts > 0";
     eventually("all were tried again", async || {
         service.pass(Duration::from_secs(6)).await;
@@ -234,11 +234,7 @@ async fn what_waits_for_an_endpoint_is_sent_as_soon_as_it_works_again() {
     service.execute(long).await;
     stand_in.is(200);
     assert!(stand_in.ids().is_empty());
-    written.extend(
-        write(service.db(), events::Outlet::Database, 6, 1)
-            .await
-            .last(),
-    );
+    written.extend(write(service.db(), 6, 1).await.last());
     eventually("it has all", async || stand_in.has_all(&written)).await;
     assert_eq!(endpoint(&service, id).await.failing_since, None);
     service.stop().await;
@@ -249,7 +245,7 @@ async fn an_event_does_not_overtake_an_earlier_one_of_its_order_that_was_refused
     let service = with_endpoints().start().await;
     let stand_in = StandIn::start(FIRST_EVENT_REFUSED_ONCE).await;
     add(&service, &stand_in.url).await;
-    let written = write(service.db(), events::Outlet::Database, 20, 3).await;
+    let written = write(service.db(), 20, 3).await;
     eventually("it has all", async || stand_in.has_all(&written)).await;
     assert_eq!(stand_in.refused.lock().unwrap().len(), 20);
     stand_in.in_order();
@@ -261,7 +257,7 @@ async fn an_endpoint_that_refuses_many_orders_gets_all_others_at_once() {
     let service = with_endpoints().start().await;
     let stand_in = StandIn::start(EVERY_SECOND_REFUSED).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    let written = write(service.db(), events::Outlet::Database, 600, 1).await;
+    let written = write(service.db(), 600, 1).await;
     let others: Vec<Uuid> = written.iter().copied().step_by(2).collect();
     eventually("the others are delivered", async || {
         stand_in.has_all(&others)
@@ -282,7 +278,7 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     let service = with_endpoints().manual_clock().start().await;
     let stand_in = StandIn::start(500).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    let written = write(service.db(), events::Outlet::Database, 3, 2).await;
+    let written = write(service.db(), 3, 2).await;
     eventually("its events wait", async || {
         endpoint(&service, id).await.failing_since.is_some()
     })
@@ -306,7 +302,7 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     let found = String::from_utf8_lossy(&checked.stdout);
     assert!(found.contains("1 of 1 endpoints are paused"), "{found}");
     let requests = stand_in.requests();
-    let later = write(service.db(), events::Outlet::Database, 3, 1).await;
+    let later = write(service.db(), 3, 1).await;
     assert_eq!(
         stand_in.requests(),
         requests,
@@ -347,12 +343,12 @@ async fn what_an_endpoint_accepts_does_not_use_up_the_tries_of_what_it_refuses()
     let service = with_endpoints().manual_clock().start().await;
     let stand_in = StandIn::start(EVERY_SECOND_REFUSED).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    write(service.db(), events::Outlet::Database, 20, 1).await;
+    write(service.db(), 20, 1).await;
     eventually("ten wait", async || stand_in.ids().len() == 10).await;
     for accepted in 11..=30 {
         service.clock().advance(Duration::from_secs(1));
         let requests = stand_in.requests();
-        write(service.db(), events::Outlet::Database, 1, 1).await;
+        write(service.db(), 1, 1).await;
         eventually("another one is accepted", async || {
             stand_in.ids().len() == accepted && stand_in.requests() > requests
         })
@@ -369,7 +365,7 @@ async fn nothing_waits_for_an_endpoint_that_was_removed() {
     let service = with_endpoints().manual_clock().start().await;
     let stand_in = StandIn::start(500).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    write(service.db(), events::Outlet::Database, 3, 3).await;
+    write(service.db(), 3, 3).await;
     let waiting = "select count(*) as n from outgoing_webhooks";
     eventually("all wait", async || service.count(waiting).await == 9).await;
     said(&service, &["endpoints", "remove", &id.to_string()]).await;
@@ -387,7 +383,7 @@ async fn an_endpoint_that_is_paused_gets_no_more_of_what_is_under_way() {
     let service = with_endpoints().start().await;
     let stand_in = StandIn::start(SLOW).await;
     let (id, _) = add(&service, &stand_in.url).await;
-    let written = write(service.db(), events::Outlet::Database, 200, 1).await;
+    let written = write(service.db(), 200, 1).await;
     eventually("the first are sent", async || stand_in.requests() > 0).await;
     said(&service, &["endpoints", "pause", &id.to_string()]).await;
     let waiting = "select count(*) as n from outgoing_webhooks";
@@ -458,7 +454,7 @@ async fn a_slow_endpoint_delays_no_other_and_gets_many_at_a_time() {
     let (fast, slow) = (StandIn::start(200).await, StandIn::start(SLOW).await);
     add(&service, &slow.url).await;
     add(&service, &fast.url).await;
-    let written = write(service.db(), events::Outlet::Database, 64, 1).await;
+    let written = write(service.db(), 64, 1).await;
     eventually("the fast one has all", async || fast.has_all(&written)).await;
     assert!(!slow.has_all(&written));
     // One after the other they would take 45 seconds.
@@ -477,7 +473,7 @@ async fn an_endpoint_that_asks_for_a_pause_gets_nothing_before_it_ends() {
     let stand_in = StandIn::start(BUSY).await;
     add(&service, &stand_in.url).await;
     let begun = Instant::now();
-    let written = write(service.db(), events::Outlet::Database, 64, 1).await;
+    let written = write(service.db(), 64, 1).await;
     let failing = "select count(*) as n from endpoints where failing_since is not null";
     eventually("it has refused some", async || {
         service.count(failing).await == 1
@@ -696,11 +692,11 @@ async fn when_the_process_that_sends_is_killed_another_one_does() {
     let mut settings = settings(&beside.backend, free_port());
     settings.push(("ENDPOINT_NETWORKS".to_owned(), "127.0.0.1".to_owned()));
     let mut first = Process::start("waybill-endpoints", &[], &settings);
-    let written = write(beside.db(), events::Outlet::Database, 200, 5).await;
+    let written = write(beside.db(), 200, 5).await;
     eventually("the first one sends", async || !stand_in.ids().is_empty()).await;
     let mut second = Process::start("waybill-endpoints", &[], &settings);
     first.kill();
-    let more = write(beside.db(), events::Outlet::Database, 200, 5).await;
+    let more = write(beside.db(), 200, 5).await;
     eventually("the second one sends the rest", async || {
         stand_in.has_all(&written) && stand_in.has_all(&more)
     })

@@ -10,6 +10,7 @@ use domain::time::Timestamp;
 use platform::clock::Clock;
 use reqwest::Response;
 use serde_json::{Value, json};
+use store::broker_cursor::Outlet;
 use store::sql::{Db, Tx};
 use store::{api_keys, event_head, events};
 use tokio::time::{Instant, timeout};
@@ -70,9 +71,7 @@ async fn insert(tx: &mut Tx, at: i64, events: Vec<Event>) -> Vec<Uuid> {
             traceparent: None,
         })
         .collect();
-    events::insert(tx, &new, events::Outlet::Database, Timestamp(at))
-        .await
-        .unwrap();
+    events::insert(tx, &new, Timestamp(at)).await.unwrap();
     new.iter().map(|event| event.id).collect()
 }
 
@@ -87,9 +86,11 @@ async fn written(db: &Db, at: i64, events: Vec<Event>) -> Vec<Uuid> {
     ids
 }
 
+const OUTLET: Outlet = Outlet::Database;
+
 /// Places all events, as the workers do.
 async fn place(db: &Db) {
-    while !event_head::place(db, 500).await.unwrap().is_empty() {}
+    while !event_head::place(db, 500, OUTLET).await.unwrap().is_empty() {}
 }
 
 #[tokio::test]
@@ -135,7 +136,7 @@ async fn each_event_is_read_once_and_those_of_an_order_in_their_sequence() {
     let writing = async {
         let mut all = Vec::new();
         for _ in 0..12 {
-            all.extend(write(service.db(), events::Outlet::Database, 20, 5).await);
+            all.extend(write(service.db(), 20, 5).await);
         }
         all
     };
@@ -143,8 +144,8 @@ async fn each_event_is_read_once_and_those_of_an_order_in_their_sequence() {
     let placing = async {
         loop {
             let (one, other) = tokio::join!(
-                event_head::place(service.db(), 7),
-                event_head::place(service.db(), 90)
+                event_head::place(service.db(), 7, OUTLET),
+                event_head::place(service.db(), 90, OUTLET)
             );
             one.unwrap();
             other.unwrap();

@@ -190,7 +190,7 @@ fn a_writer_elsewhere_is_found() {
         "use store::orders::records::*;",
         "use store::orders::records as rows;",
         "use store::orders::records::{self as rows, OrderKey};",
-        "store::events::insert(&mut tx, &new, outlet, now).await?;",
+        "store::events::insert(&mut tx, &new, now).await?;",
     ];
     for text in found {
         let sources = [("ingress/src/checkout.rs", text)];

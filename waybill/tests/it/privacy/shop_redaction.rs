@@ -411,7 +411,6 @@ async fn insert_many(service: &Service, orders: i64) {
         column("object_id", ids.iter().map(|_| "1")),
         column("body", ids.iter().map(|_| "{}")),
         column("created_at", ids.iter().map(|_| now)),
-        column("published_at", ids.iter().map(|_| now)),
     ];
     tx.insert("events", &columns, "").await.unwrap();
     tx.commit().await.unwrap();

@@ -76,7 +76,7 @@ impl On {
 pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("ingress::intake::commit", Deliveries, Both),
     ("store::event_head::place", Deliveries, Both),
-    ("store::events::mark_published", Deliveries, Distributed),
+    ("store::broker_cursor::advance", Deliveries, Distributed),
     ("store::leases::take", Deliveries, Both),
     ("store::refunds::begin_try", Deliveries, Both),
     ("workers::call::answered", Deliveries, Both),
@@ -172,7 +172,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::device_code_requests::forget", Starts, Both),
     ("store::device_codes::forget", Starts, Both),
     ("store::device_codes::forget_tokens", Starts, Both),
-    ("store::events::forget_published", Starts, Both),
+    ("store::events::forget", Starts, Both),
     ("store::jobs::cut_bodies", Starts, Both),
     ("store::measures::roll_up", Starts, Both),
     ("store::notifications::forget", Starts, Both),
