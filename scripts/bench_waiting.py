@@ -95,8 +95,8 @@ def measure(options, number, jobs):
 def main():
     parser = arguments("waiting", __doc__)
     parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--jobs", type=int, nargs="+", default=[100_000, 1_000_000],
-                        help="how many wait (100000 1000000); ten million take 9 GB")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[250_000, 1_000_000],
+                        help="how many wait (250000 1000000); ten million take 9 GB")
     options = parser.parse_args()
     for number, jobs in enumerate(options.jobs):
         found = measure(options, number, jobs)

@@ -324,7 +324,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "EVENT_RETENTION_DAYS",
         Some("90"),
-        "How long events are kept after they were sent",
+        "How long events are kept after they happened. One that is not sent yet is kept",
     ),
     secret(
         "PRIVACY_KEY",
