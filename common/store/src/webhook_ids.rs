@@ -59,7 +59,7 @@ pub async fn remember(
     now: Timestamp,
     ttl: Duration,
 ) -> Result<HashSet<JobId>> {
-    // A deadlock is rare, and its batch is written again: no test would notice it surely.
+    // Deadlocks are rare, and a batch that one has ended is written again, so tests would notice them only by luck.
     debug_assert!(claims.is_sorted(), "the ids of a batch are sorted");
     let mut fresh = insert(tx, claims, now, ttl).await?;
     if fresh.len() == claims.len() {
