@@ -14,7 +14,7 @@ use domain::event::Pattern;
 use platform::task;
 use store::event_head;
 use store::events::{self, Placed};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -181,6 +181,8 @@ impl Reader {
 pub struct Waiting {
     newest: watch::Sender<i64>,
     of_keys: Arc<Mutex<HashMap<Uuid, usize>>>,
+    /// Notified when somebody begins to wait.
+    arrived: Arc<Notify>,
 }
 
 impl Default for Waiting {
@@ -188,6 +190,7 @@ impl Default for Waiting {
         Waiting {
             newest: watch::Sender::new(0),
             of_keys: Arc::default(),
+            arrived: Arc::default(),
         }
     }
 }
@@ -203,10 +206,12 @@ impl Waiting {
         }
         *of_key += 1;
         metrics::gauge!("waybill_event_readers").increment(1);
+        let newest = self.newest.subscribe();
+        self.arrived.notify_one();
         Ok(Place {
             key,
             of_keys: self.of_keys.clone(),
-            newest: self.newest.subscribe(),
+            newest,
         })
     }
 }
@@ -252,19 +257,28 @@ fn lock(of_keys: &Mutex<HashMap<Uuid, usize>>) -> MutexGuard<'_, HashMap<Uuid, u
 
 /// Looks for new events while somebody waits for them, until shutdown.
 pub fn look_for_new(app: &Arc<App>, shutdown: &CancellationToken) {
+    let arrived = app.waiting.arrived.clone();
     let app = Arc::downgrade(app);
     let shutdown = shutdown.clone();
     // Shown before the first one waits.
     metrics::gauge!("waybill_event_readers").increment(0);
     task::spawn("new events", async move {
+        let mut is_any = false;
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
-                () = shutdown.cancelled() => return,
+            let pause = async {
+                if is_any {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                } else {
+                    arrived.notified().await;
+                }
+            };
+            if shutdown.run_until_cancelled(pause).await.is_none() {
+                return;
             }
             let Some(app) = app.upgrade() else { return };
             let newest = &app.waiting.newest;
-            if newest.receiver_count() == 0 {
+            is_any = newest.receiver_count() > 0;
+            if !is_any {
                 continue;
             }
             // A failure is reported to whoever reads next.

@@ -479,7 +479,7 @@ impl Worker {
     /// their own. The sweep finds the jobs whose message the bus does not take, and calls for which there
     /// is no room here.
     pub(crate) fn committed(&self, notifications: &[JobNotification]) {
-        self.events.notify_one();
+        self.shared.events.notify_one();
         if notifications.is_empty() {
             return;
         }

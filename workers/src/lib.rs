@@ -53,7 +53,7 @@ use platform::metrics::By;
 use platform::task;
 use process::Parts;
 use store::jobs;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -80,18 +80,38 @@ pub struct Worker {
     newest: AtomicI64,
     /// Notified when a message has come.
     received: Notify,
+    providers: Providers,
+    calls: Calls,
+    heartbeat: Arc<Heartbeat>,
+    shared: Arc<Shared>,
+}
+
+/// What the workers of one process share, so that it is looked for once and not by each of them.
+#[derive(Default)]
+struct Shared {
     /// Notified when events may have been committed that have no position yet.
     events: Notify,
     /// Notified when events got their positions.
     placed: Notify,
-    providers: Providers,
-    calls: Calls,
+    /// Held by the worker that gives positions.
+    placing: Mutex<()>,
     pauses: Pauses,
-    heartbeat: Arc<Heartbeat>,
 }
 
 impl Worker {
+    /// The only worker of a process.
     pub fn new(parts: Parts, queue: Queue, concurrency: u16) -> Self {
+        Self::with(parts, queue, concurrency, Arc::default())
+    }
+
+    /// A worker of each queue, all in one process. Each handles `concurrency` messages at a time.
+    pub fn of_all_queues(parts: &Parts, concurrency: u16) -> impl Iterator<Item = Self> {
+        let shared = Arc::new(Shared::default());
+        let worker = move |queue| Self::with(parts.clone(), queue, concurrency, shared.clone());
+        Queue::ALL.into_iter().map(worker)
+    }
+
+    fn with(parts: Parts, queue: Queue, concurrency: u16, shared: Arc<Shared>) -> Self {
         Worker {
             providers: Providers::new(&parts.config, &parts.clock),
             parts,
@@ -99,12 +119,10 @@ impl Worker {
             concurrency,
             newest: AtomicI64::new(0),
             received: Notify::new(),
-            events: Notify::new(),
-            placed: Notify::new(),
             calls: Calls::new(queue),
-            pauses: Pauses::default(),
             // Two more are the task that begins the calls that wait, and the one that reads what is paused.
             heartbeat: Arc::new(Heartbeat::new(concurrency + 2)),
+            shared,
         }
     }
 

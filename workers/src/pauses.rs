@@ -1,4 +1,4 @@
-//! What operators have paused. A worker knows what was paused a second ago, and puts the jobs that a pause
+//! What operators have paused. The workers of a process know what was paused a second ago, and put the jobs that a pause
 //! concerns down for its end. So each of them is looked at once, however long the pause is, and goes on by itself.
 //!
 //! When an operator ends a pause earlier, the jobs that were put down are made due, some at a time. Workers
@@ -65,7 +65,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
 impl Worker {
     /// What is known of pauses, which is at most a second old.
     async fn pauses(&self) -> sql::Result<Arc<Vec<Pause>>> {
-        let mut read = self.pauses.read.lock().await;
+        let mut read = self.shared.pauses.read.lock().await;
         if let Some((at, known)) = &*read
             && at.elapsed() < LOOK_AGAIN
         {

@@ -1,7 +1,7 @@
 //! Gives events their positions soon after their commit, so that readers see them
-//! (`store::event_head`). Every worker does it: the one that finds events without a position first
-//! places them, and several at once wait for each other's row. A worker looks when it has committed
-//! something itself, and once a second for what others have.
+//! (`store::event_head`). Every process does it, by one of its workers: the one that finds events
+//! without a position first places them, and several at once wait for each other's row. A process
+//! looks when it has committed something itself, and once a second for what others have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
 
-/// The pause between two looks, and by how much it is longer unless this worker commits something.
+/// The pause between two looks, and by how much it is longer unless this process commits something.
 const PAUSE: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -20,18 +20,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const BATCH: i64 = 500;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
+    let placing = worker.shared.placing.lock();
+    let Some(_placing) = shutdown.run_until_cancelled(placing).await else {
+        return;
+    };
     let outlet = worker.parts.config.outlet();
     let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE);
     let mut is_failing = false;
     while !shutdown.is_cancelled() {
-        // Spread, so that the workers of a process look one after the other.
-        let spread = 0.5 + worker.parts.clock.jitter();
         let (pause, rest) = match event_head::place(&worker.parts.db, BATCH, outlet).await {
             Ok(placed) => {
                 is_failing = false;
                 backoff.reset();
                 if !placed.is_empty() {
-                    worker.placed.notify_one();
+                    worker.shared.placed.notify_one();
                 }
                 for event in &placed {
                     let bus = &worker.parts.bus;
@@ -40,7 +42,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
                 if placed.len() as u64 >= BATCH.cast_unsigned() {
                     (Duration::ZERO, Duration::ZERO)
                 } else {
-                    (PAUSE.mul_f64(spread), REST.mul_f64(spread))
+                    (PAUSE, REST)
                 }
             }
             Err(error) => {
@@ -53,7 +55,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
         };
         let next = async {
             tokio::time::sleep(pause).await;
-            let _ = tokio::time::timeout(rest, worker.events.notified()).await;
+            let _ = tokio::time::timeout(rest, worker.shared.events.notified()).await;
         };
         tokio::select! {
             () = next => {}

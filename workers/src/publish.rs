@@ -49,7 +49,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     let mut publisher = Publisher::new(worker);
     while !shutdown.is_cancelled() && publisher.worker.may_work(&shutdown).await {
         let pause = publisher.turn().await;
-        let placed = publisher.worker.placed.notified();
+        let placed = publisher.worker.shared.placed.notified();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             // Those that another process gave positions are found after the pause.

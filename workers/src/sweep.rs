@@ -22,7 +22,7 @@ use domain::job::JobId;
 use domain::time::Timestamp;
 use futures_util::{StreamExt as _, stream};
 use platform::crash_point::{self, Point};
-use store::jobs::missed::{self, DueJob};
+use store::jobs::missed::{self, DueJob, Look};
 use store::{jobs, leases};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -122,8 +122,17 @@ impl Sweep {
         if !self.worker.parts.bus.is_up() {
             return Ok(false);
         }
-        let kinds = self.kinds().await?;
-        let is_any_lost = self.is_any_lost().await?;
+        let Worker { parts, queue, .. } = &*self.worker;
+        let Look {
+            mut kinds,
+            notified,
+        } = missed::look(&parts.db, *queue, parts.clock.now()).await?;
+        // The others wait for a version that can run them.
+        kinds.retain(|kind| handlers::kinds(*queue).contains(&kind.as_str()));
+        let is_any_lost = match notified {
+            Some((first, last)) => self.is_any_lost(first, last).await?,
+            None => false,
+        };
         if (kinds.is_empty() && !is_any_lost) || !self.is_ours().await? {
             return Ok(false);
         }
@@ -142,14 +151,6 @@ impl Sweep {
             tokio::time::sleep(IDLE_PAUSE.max(rest)).await;
             let _ = tokio::time::timeout(IDLE_REST, self.worker.received.notified()).await;
         }
-    }
-
-    /// The kinds of which jobs wait, and which this version can run.
-    async fn kinds(&self) -> Result<Vec<String>> {
-        let Worker { parts, queue, .. } = &*self.worker;
-        let mut kinds = missed::kinds(&parts.db, *queue, parts.clock.now()).await?;
-        kinds.retain(|kind| handlers::kinds(*queue).contains(&kind.as_str()));
-        Ok(kinds)
     }
 
     /// Takes or renews the lease. Within one process there is nobody else.
@@ -236,13 +237,10 @@ impl Sweep {
         Ok(is_any)
     }
 
-    /// True when the message of some job was lost.
-    async fn is_any_lost(&self) -> Result<bool> {
-        let Worker { parts, queue, .. } = &*self.worker;
-        let Some((first, last)) = missed::notified(&parts.db, *queue).await? else {
-            return Ok(false);
-        };
-        let now = parts.clock.now();
+    /// True when the message of some job was lost. Workers were notified of the ready jobs between `first` and
+    /// `last`.
+    async fn is_any_lost(&self, first: Timestamp, last: Timestamp) -> Result<bool> {
+        let now = self.worker.parts.clock.now();
         Ok(
             first < now.minus(LOST_AFTER) && first < self.lost_before(now).await?
                 || last > now.plus(WRONG_CLOCK),

@@ -105,6 +105,8 @@ struct Sending {
     rests: HashMap<Uuid, Rest>,
     /// Up to which position events were seen, and when endpoints were last read.
     seen: Option<(i64, Instant)>,
+    /// Whether any endpoint was active then.
+    is_any_active: bool,
     backoff: Backoff,
     /// Whether the last turn failed.
     is_failing: bool,
@@ -120,6 +122,7 @@ impl Sending {
             tasks: HashMap::new(),
             rests: HashMap::new(),
             seen: None,
+            is_any_active: false,
             backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
             is_failing: false,
         }
@@ -132,7 +135,11 @@ impl Sending {
             Ok(true) => {
                 self.backoff.reset();
                 self.is_failing = false;
-                PAUSE
+                if self.is_any_active {
+                    PAUSE
+                } else {
+                    LOOK_AGAIN
+                }
             }
             Ok(false) => WAIT_FOR_LEASE,
             Err(error) => {
@@ -179,6 +186,7 @@ impl Sending {
             endpoints.any(|it| it.id == *id && it.state == State::Active)
         };
         self.rests.retain(|id, _| is_active(id));
+        self.is_any_active = endpoints.iter().any(|it| it.state == State::Active);
         for endpoint in endpoints {
             let wants = endpoint.state == State::Active && endpoint.position < newest;
             let rests = Rest::goes_on(self.rests.get(&endpoint.id), endpoint.failing_since);

@@ -9,7 +9,6 @@ use config::{
 };
 use console::Listening;
 use domain::api_key::Rights;
-use domain::job::Queue;
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
@@ -212,8 +211,8 @@ async fn run(
         console.start(&working, &shutdown);
     }
     let mut alive = Vec::new();
-    for queue in Queue::ALL {
-        let worker = Worker::new(parts.clone(), queue, CONCURRENCY);
+    for worker in Worker::of_all_queues(&parts, CONCURRENCY) {
+        let queue = worker.queue;
         alive.push(worker.liveness());
         let shutdown = shutdown.clone();
         let work = async move {

@@ -16,8 +16,8 @@ use super::{Follower, Message, PATIENCE};
 
 /// How many messages a listener may be behind.
 const BEHIND: usize = 2048;
-/// The pause while nobody listens.
-const IDLE: Duration = Duration::from_millis(100);
+/// The pause after a look that failed before there was one that did not.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// When a look takes long, as it does while the processors are busy, the pause after it is this many times
 /// as long, up to a limit. So those who watch cost the intake at most a fiftieth of one processor.
 const SHARE: u32 = 50;
@@ -32,7 +32,7 @@ pub struct Live {
     looks: Arc<watch::Sender<u64>>,
     /// Deliveries that somebody was shown and that had not ended, with their attempts.
     waiting: Arc<Mutex<Vec<(JobId, i64)>>>,
-    /// Notified when somebody waits for the next look.
+    /// Notified when somebody begins to listen, and when somebody waits for the next look.
     wanted: Arc<Notify>,
     ended: CancellationToken,
 }
@@ -53,6 +53,7 @@ impl Live {
     /// Hears of what arrives from now on; see [`Listener::ready`].
     pub fn listen(&self) -> Listener {
         let messages = self.messages.subscribe();
+        self.wanted.notify_one();
         Listener {
             looks: self.looks.subscribe(),
             wanted: self.wanted.clone(),
@@ -114,19 +115,22 @@ impl Live {
             let mut follower = None;
             let mut took = Duration::ZERO;
             loop {
+                let is_heard = live.is_heard();
+                if !is_heard {
+                    follower = None;
+                }
                 let pause = if follower.is_some() {
                     pause_after(took, pause)
                 } else {
-                    IDLE
+                    TRY_AGAIN
                 };
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
+                    () = tokio::time::sleep(pause), if is_heard => {}
                     // Whoever has just come is not kept waiting by a long pause.
                     () = live.wanted.notified() => {}
                     () = shutdown.cancelled() => break,
                 }
                 if !live.is_heard() {
-                    follower = None;
                     continue;
                 }
                 let look = async {

@@ -78,9 +78,9 @@ impl Sweep {
             return Ok(idle);
         }
         let now = world.clock(process);
-        self.kinds = missed::kinds(&world.db, now)?;
-        let range = missed::notified(&world.db)?;
-        self.is_any_lost = range.is_some_and(|(first, last)| {
+        let look = missed::look(&world.db, now)?;
+        self.kinds = look.kinds;
+        self.is_any_lost = look.notified.is_some_and(|(first, last)| {
             let is_late = first < now.minus(LOST_AFTER) && first < lost_before(world, process, now);
             is_late || last > now.plus(WRONG_CLOCK)
         });

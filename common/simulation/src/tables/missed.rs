@@ -9,15 +9,29 @@ fn waits(job: &Job, kind: Kind, now: Timestamp) -> bool {
     job.is_ready() && job.notified_at.is_none() && job.kind == kind && job.run_at <= now
 }
 
-/// `missed::kinds`.
-pub fn kinds(db: &Database, now: Timestamp) -> Result<Vec<Kind>> {
+/// What a look finds: the kinds that wait, and when workers were notified of the ready jobs, first and last.
+pub struct Look {
+    pub kinds: Vec<Kind>,
+    pub notified: Option<(Timestamp, Timestamp)>,
+}
+
+/// `missed::look`.
+pub fn look(db: &Database, now: Timestamp) -> Result<Look> {
     db.reading()?;
-    let mut kinds = [false; 3];
-    for (_, job) in db.jobs.all() {
+    let (mut kinds, mut notified) = ([false; 3], None);
+    for (_, job) in db.jobs.all().filter(|(_, job)| job.is_ready()) {
         kinds[job.kind as usize] |= waits(&job, job.kind, now);
+        notified = match (notified, job.notified_at) {
+            (Some((first, last)), Some(at)) => Some((at.min(first), at.max(last))),
+            (None, Some(at)) => Some((at, at)),
+            (range, None) => range,
+        };
     }
     let kinds = Kind::ALL.into_iter().filter(|kind| kinds[*kind as usize]);
-    Ok(kinds.collect())
+    Ok(Look {
+        kinds: kinds.collect(),
+        notified,
+    })
 }
 
 /// `missed::take`: at most `limit` jobs, marked as notified.
@@ -48,18 +62,6 @@ pub fn take(
         }
     }
     Ok(taken)
-}
-
-/// `missed::notified`.
-pub fn notified(db: &Database) -> Result<Option<(Timestamp, Timestamp)>> {
-    db.reading()?;
-    let ready = db.jobs.all().filter(|(_, job)| job.is_ready());
-    let times = ready.filter_map(|(_, job)| job.notified_at);
-    let range = times.fold(None, |range, at| match range {
-        None => Some((at, at)),
-        Some((first, last)) => Some((at.min(first), at.max(last))),
-    });
-    Ok(range)
 }
 
 /// A job whose message was lost, and when workers were notified of it.

@@ -687,16 +687,12 @@ impl Pair {
             })
             .collect();
         self.same("ready", &real, &model);
-        let model = tables::missed::kinds(&self.model, now).unwrap();
-        let model = model
-            .into_iter()
-            .map(|kind| kind_name(kind).to_owned())
-            .collect();
-        let real = missed::kinds(&self.db, Queue::Orders, now).await.unwrap();
-        self.same("kinds", &sorted(real), &sorted(model));
-        let model = tables::missed::notified(&self.model).unwrap();
-        let real = missed::notified(&self.db, Queue::Orders).await.unwrap();
-        self.same("notified", &real, &model);
+        let model = tables::missed::look(&self.model, now).unwrap();
+        let kinds = model.kinds.into_iter();
+        let kinds = kinds.map(|kind| kind_name(kind).to_owned()).collect();
+        let real = missed::look(&self.db, Queue::Orders, now).await.unwrap();
+        self.same("kinds", &sorted(real.kinds), &sorted(kinds));
+        self.same("notified", &real.notified, &model.notified);
     }
 
     /// Makes a statement in a transaction of the model's own.

@@ -23,9 +23,17 @@ pub struct DueJob {
     pub traceparent: Option<TraceContext>,
 }
 
-/// The kinds of a queue's jobs that wait for their notification and are due. They are found by jumps in
-/// an index, one for each kind.
-pub async fn kinds(db: &Db, queue: Queue, now: Timestamp) -> Result<Vec<String>> {
+/// What a look at a queue finds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// The kinds of the jobs that wait for their notification and are due.
+    pub kinds: Vec<String>,
+    /// When workers were notified of the ready jobs: the first and the last time. `None` when there is no such job.
+    pub notified: Option<(Timestamp, Timestamp)>,
+}
+
+/// Looks whether there is anything to notify workers of. The kinds are found by jumps in an index, one for each kind.
+pub async fn look(db: &Db, queue: Queue, now: Timestamp) -> Result<Look> {
     let rows = db
         .query(
             "with recursive kinds (kind) as (
@@ -40,17 +48,36 @@ pub async fn kinds(db: &Db, queue: Queue, now: Timestamp) -> Result<Vec<String>>
                          order by jobs.kind limit 1)
                  from kinds where kind is not null
              )
-             select kind from kinds
+             select kind, cast(null as bigint) as first, cast(null as bigint) as last from kinds
              where (select 1 from jobs
                     where state = 'ready' and notified_at is null and run_at >= 0
                       and queue = $1 and jobs.kind = kinds.kind and run_at <= $2
-                    order by run_at limit 1) = 1",
+                    order by run_at limit 1) = 1
+             union all
+             select null,
+                    (select notified_at from jobs
+                     where state = 'ready' and notified_at is not null and queue = $1
+                     order by notified_at limit 1),
+                    (select notified_at from jobs
+                     where state = 'ready' and notified_at is not null and queue = $1
+                     order by notified_at desc limit 1)",
         )
         .bind(queue.as_str())
         .bind(now.0)
         .fetch_all()
         .await?;
-    rows.iter().map(|row| row.get("kind")).collect()
+    let mut look = Look::default();
+    for row in &rows {
+        if let Some(kind) = row.get("kind")? {
+            look.kinds.push(kind);
+            continue;
+        }
+        let (first, last): (Option<i64>, Option<i64>) = (row.get("first")?, row.get("last")?);
+        look.notified = first
+            .zip(last)
+            .map(|(first, last)| (Timestamp(first), Timestamp(last)));
+    }
+    Ok(look)
 }
 
 /// Takes due jobs of a kind that wait for their notification, at most `limit`, and marks them as
@@ -214,28 +241,6 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
         due.insert(job.id, job);
     }
     Ok(ids.iter().filter_map(|id| due.remove(id)).collect())
-}
-
-/// When workers were notified of the ready jobs of a queue: the first and the last time. `None` when
-/// there is no such job.
-pub async fn notified(db: &Db, queue: Queue) -> Result<Option<(Timestamp, Timestamp)>> {
-    let row = db
-        .query(
-            "select (select notified_at from jobs
-                     where state = 'ready' and notified_at is not null and queue = $1
-                     order by notified_at limit 1) as first,
-                    (select notified_at from jobs
-                     where state = 'ready' and notified_at is not null and queue = $1
-                     order by notified_at desc limit 1) as last",
-        )
-        .bind(queue.as_str())
-        .fetch_one()
-        .await?;
-    let first: Option<i64> = row.get("first")?;
-    let last: Option<i64> = row.get("last")?;
-    Ok(first
-        .zip(last)
-        .map(|(first, last)| (Timestamp(first), Timestamp(last))))
 }
 
 /// Takes due jobs of which workers were notified before `before`, or later than `future` by a clock that

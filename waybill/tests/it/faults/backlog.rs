@@ -6,7 +6,8 @@ use domain::job::{Queue, Source, State};
 use domain::time::Timestamp;
 use sandbox::{Fault, Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::json;
-use store::jobs::{self, NewJob, missed};
+use store::jobs::missed::{self, Look};
+use store::jobs::{self, NewJob};
 use store::sql::Db;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -259,9 +260,10 @@ async fn a_job_that_is_due_later_is_not_taken_and_keeps_no_other_from_it() {
         .await;
     let db = service.db();
     let now = service.clock().now();
-    assert!(missed::kinds(db, queue, now).await.unwrap().is_empty());
+    assert_eq!(missed::look(db, queue, now).await.unwrap(), Look::default());
     fill(&service, kind, "small.example", 200..203).await;
-    assert_eq!(missed::kinds(db, queue, now).await.unwrap(), [kind]);
+    let look = missed::look(db, queue, now).await.unwrap();
+    assert_eq!((look.kinds, look.notified), (vec![kind.to_owned()], None));
     let mut tx = db.begin().await.unwrap();
     let mut turn = String::new();
     let due = missed::take(&mut tx, queue, kind, &mut turn, now, 2).await;
@@ -269,7 +271,8 @@ async fn a_job_that_is_due_later_is_not_taken_and_keeps_no_other_from_it() {
     let due = missed::take(&mut tx, queue, kind, &mut turn, now, 2).await;
     assert_eq!(due.unwrap().len(), 1);
     tx.commit().await.unwrap();
-    assert!(missed::kinds(db, queue, now).await.unwrap().is_empty());
+    let look = missed::look(db, queue, now).await.unwrap();
+    assert_eq!((look.kinds, look.notified), (Vec::new(), Some((now, now))));
     service.stop().await;
 }
 
@@ -282,8 +285,8 @@ async fn round(service: &Service) -> Duration {
     for _ in 0..100 {
         pause(Duration::from_millis(10)).await;
         let begun = Instant::now();
-        assert_eq!(missed::kinds(db, queue, now).await.unwrap(), [kind]);
-        missed::notified(db, queue).await.unwrap();
+        let look = missed::look(db, queue, now).await.unwrap();
+        assert_eq!(look.kinds, [kind]);
         let mut tx = db.begin().await.unwrap();
         let mut turn = String::new();
         let due = missed::take(&mut tx, queue, kind, &mut turn, now, 512).await;
@@ -316,10 +319,9 @@ async fn costs(service: &Service, first: i64) -> (Duration, Duration) {
         answer = answer.min(begun.elapsed());
         let begun = Instant::now();
         let now = service.clock().now();
-        missed::kinds(service.db(), Queue::Orders, now)
+        missed::look(service.db(), Queue::Orders, now)
             .await
             .unwrap();
-        missed::notified(service.db(), Queue::Orders).await.unwrap();
         look = look.min(begun.elapsed());
     }
     (answer, look)

@@ -238,8 +238,8 @@ impl Service {
     }
 
     pub fn start_workers(&mut self) {
-        for queue in Queue::ALL {
-            let worker = Worker::new(self.parts.clone(), queue, 2);
+        let workers: Vec<Worker> = Worker::of_all_queues(&self.parts, 2).collect();
+        for worker in workers {
             let shutdown = self.shutdown.clone();
             self.spawn(async move { workers::run(worker, shutdown).await.unwrap() });
         }
