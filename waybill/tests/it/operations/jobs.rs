@@ -11,7 +11,7 @@ use crate::support::delivery::{SHOP, order};
 use crate::support::operator::{json, refused, said};
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::requests::{posted, request};
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, eventually, pause, service};
 
 const OTHER: &str = "other.example";
 
@@ -46,6 +46,8 @@ async fn jobs_are_listed_page_by_page_by_what_they_are_about_and_when_they_came(
     for (id, shop) in [(1, SHOP), (2, SHOP), (1, OTHER), (1, SHOP), (3, SHOP)] {
         let delivery = order_delivery("orders/create", &body(id, 1, "pending")).of_shop(shop);
         post_all(&service, &[delivery]).await;
+        // Deliveries of one millisecond are listed in any sequence.
+        pause(Duration::from_millis(2)).await;
     }
     let all = json(&service, &["jobs", "list"]).await;
     let all = ids(&all);
