@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::backend::Backend;
 use crate::support::delivery::{SHOP, order, storefront};
 use crate::support::process::{Lines, command, free_port, is_ready, settings};
-use crate::support::{STOREFRONT_SECRET, Service, eventually, service, within};
+use crate::support::{STOREFRONT_SECRET, Service, eventually, pause, service, within};
 
 const SOON: Duration = Duration::from_secs(20);
 const CANARY: &str = "canary-person@example.com";
@@ -665,6 +665,34 @@ async fn whoever_begins_to_listen_does_not_wait_for_the_pause_between_looks() {
         ready.await.expect("it is looked at once");
         listeners.push(listener);
     }
+    shutdown.cancel();
+    service.stop().await;
+}
+
+/// The process's own terminal does not wait until it is heard for, as clients do.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_does_not_ask_for_a_look_hears_deliveries_though_nobody_listened() {
+    let service = service().without_workers().start().await;
+    let (live, shutdown) = (Live::default(), CancellationToken::new());
+    let between = Duration::from_millis(50);
+    live.look_for_new(service.db(), service.clock(), between, None, &shutdown);
+    // Once this one is gone, nothing is looked at.
+    let mut first = live.listen();
+    first.ready().await;
+    drop(first);
+    pause(between * 10).await;
+    let mut listener = live.listen();
+    let heard = async {
+        loop {
+            service.post(&order("orders/create", 1)).await;
+            let next = tokio::time::timeout(between * 10, listener.next());
+            if next.await.is_ok() {
+                return;
+            }
+        }
+    };
+    let heard = tokio::time::timeout(SOON, heard).await;
+    heard.expect("a delivery is heard");
     shutdown.cancel();
     service.stop().await;
 }
