@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// How long a message should wait at most.
 const AHEAD: Duration = Duration::from_millis(500);
 /// The least and the most messages that may wait. The least keeps workers busy between two looks.
-const FEWEST: u32 = 12;
+const FEWEST: u32 = 8;
 const MOST: u32 = 192;
 /// Two looks that follow each other faster say nothing about the speed.
 const APART: Duration = Duration::from_millis(40);

@@ -37,7 +37,7 @@ pub struct Broker {
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The most job ids in one message.
-pub const MAX_JOBS_PER_MESSAGE: usize = 32;
+pub const MAX_JOBS_PER_MESSAGE: usize = 64;
 
 /// Whether a URL names a server of a broker, without connecting to it.
 pub fn is_url(url: &str) -> bool {

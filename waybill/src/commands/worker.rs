@@ -14,7 +14,7 @@ pub struct Arguments {
     /// The queue on which it works
     #[arg(value_name = "QUEUE", value_parser = words::queue())]
     queue: Queue,
-    /// How many messages (of up to 32 jobs) this process handles at a time
+    /// How many messages (of up to 64 jobs) this process handles at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     concurrency: u16,
 }

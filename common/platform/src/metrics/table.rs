@@ -351,7 +351,7 @@ pub const ALL: &[Metric] = &[
         Worker,
         "waybill_run_seconds",
         &["queue", "kind"],
-        "How long a run took: up to 32 jobs of a kind in one transaction, or one call",
+        "How long a run took: up to 64 jobs of a kind in one transaction, or one call",
     ),
     counter(
         Worker,
