@@ -36,8 +36,11 @@ pub struct Broker {
 
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The most job ids in one message.
+/// The most job ids in one message that is sent.
 pub const MAX_JOBS_PER_MESSAGE: usize = 64;
+/// A message with more job ids is foreign. More are read than are sent, so that a later version may put more into a message
+/// while workers of this one still run.
+const MAX_JOBS_READ: usize = 256;
 
 /// Whether a URL names a server of a broker, without connecting to it.
 pub fn is_url(url: &str) -> bool {
@@ -346,10 +349,26 @@ fn encode(jobs: &[JobRef]) -> Result<Vec<u8>> {
 fn decode(message: &[u8]) -> Result<Vec<JobId>> {
     let ids: Vec<&str> =
         serde_json::from_slice(message).context("the message is not a JSON array of job ids")?;
-    if ids.len() > MAX_JOBS_PER_MESSAGE {
-        bail!("the message has more than {MAX_JOBS_PER_MESSAGE} job ids");
+    if ids.len() > MAX_JOBS_READ {
+        bail!("the message has more than {MAX_JOBS_READ} job ids");
     }
     ids.iter()
         .map(|id| Uuid::parse_str(id).context("an id in the message is not a UUID"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_a_version_that_sends_more_jobs_is_read_and_a_far_longer_one_is_foreign() {
+        let message = |jobs: usize| {
+            let ids = (0..jobs).map(|n| JobRef::from(Uuid::from_u128(n as u128)));
+            decode(&encode(&ids.collect::<Vec<_>>()).unwrap())
+        };
+        assert_eq!(message(MAX_JOBS_READ).unwrap().len(), MAX_JOBS_READ);
+        let error = message(MAX_JOBS_READ + 1).unwrap_err().to_string();
+        assert_eq!(error, "the message has more than 256 job ids");
+    }
 }
