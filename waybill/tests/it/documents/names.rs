@@ -374,6 +374,28 @@ fn comments_name_documents_that_are_here() {
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
+/// Every text that says how many jobs a message has says what is sent. What was changed or measured once is left as it was.
+#[test]
+fn every_text_says_how_many_jobs_a_message_has() {
+    let mut said = 0;
+    for file in &Sources::read().files {
+        if ["CHANGELOG.md", "docs/performance.md"].contains(&file.path.as_str()) {
+            continue;
+        }
+        let text = file.text.to_lowercase();
+        for (at, words) in text.match_indices("up to ") {
+            let rest = &text[at + words.len()..];
+            let number = rest.split_once(" job").map(|(number, _)| number.parse());
+            if let Some(Ok(number)) = number {
+                let most: usize = number;
+                assert_eq!(most, bus::MAX_JOBS_PER_MESSAGE, "{}", file.path);
+                said += 1;
+            }
+        }
+    }
+    assert!(said >= 8, "{said} were found");
+}
+
 #[test]
 fn the_example_of_an_environment_has_every_setting_with_its_default() {
     let example = std::fs::read_to_string(root().join(".env.example")).unwrap();
