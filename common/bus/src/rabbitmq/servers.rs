@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use lapin::types::FrameSize;
+use lapin::uri::AMQPUri;
 use lapin::{Connection, ConnectionProperties};
 use tokio::time::timeout;
 
@@ -12,8 +14,15 @@ use tokio::time::timeout;
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(3);
 const ONLY_ONE: Duration = Duration::from_secs(5);
 
+/// In seconds, unless the URL sets another. A dead peer is noticed within two heartbeats; the client's default is a
+/// minute.
+const HEARTBEAT: u16 = 10;
+/// In bytes, unless the URL sets another. The client keeps room for 64 frames of each connection, so with the 128 KiB
+/// that RabbitMQ would choose a connection takes 8 MiB. Messages may be larger: they are sent as several frames.
+const FRAME_MAX: FrameSize = 16 * 1024;
+
 pub struct Servers {
-    urls: Vec<String>,
+    servers: Vec<AMQPUri>,
     /// The place of the one to try first: the one that worked last, or the one after a server that failed.
     first: AtomicUsize,
 }
@@ -21,35 +30,28 @@ pub struct Servers {
 impl Servers {
     /// Reads a list of URLs with commas between them.
     pub fn parse(list: &str) -> Result<Self> {
-        let urls: Vec<String> = list
-            .split(',')
-            .map(|url| with_heartbeat(url.trim()))
-            .collect();
-        for url in &urls {
-            url.parse::<lapin::uri::AMQPUri>()
-                .map_err(|problem| anyhow!("AMQP_URL: {problem}"))?;
-        }
+        let servers: Result<Vec<AMQPUri>> = list.split(',').map(server).collect();
         Ok(Servers {
             // Processes that start together share the servers among them.
             first: AtomicUsize::new(usize::from(RandomState::new().hash_one(0).to_le_bytes()[0])),
-            urls,
+            servers: servers?,
         })
     }
 
     /// Connects to the first server that answers, and returns its place for [`Servers::works`]. The error is
     /// that of the last one.
     pub async fn connect(&self, name: &str) -> Result<(Connection, usize)> {
-        let limit = if self.urls.len() == 1 {
+        let limit = if self.servers.len() == 1 {
             ONLY_ONE
         } else {
             ONE_OF_SEVERAL
         };
         let mut last = None;
-        for _ in &self.urls {
-            let nth = self.first.load(Ordering::Relaxed) % self.urls.len();
+        for _ in &self.servers {
+            let nth = self.first.load(Ordering::Relaxed) % self.servers.len();
             // Unless it turns out to work, the next try is with the next server.
             self.first.store(nth + 1, Ordering::Relaxed);
-            match open(&self.urls[nth], name, limit).await {
+            match open(self.servers[nth].clone(), name, limit).await {
                 Ok(connection) => return Ok((connection, nth)),
                 Err(error) => last = Some(error),
             }
@@ -67,19 +69,35 @@ impl Servers {
     }
 }
 
-async fn open(url: &str, name: &str, limit: Duration) -> Result<Connection> {
+async fn open(server: AMQPUri, name: &str, limit: Duration) -> Result<Connection> {
     let properties =
         ConnectionProperties::default().with_connection_name(format!("waybill {name}").into());
-    let connected = timeout(limit, Connection::connect(url, properties));
+    let connected = timeout(limit, Connection::connect_uri(server, properties));
     Ok(connected.await.context("connecting took too long")??)
 }
 
-/// The URL with a heartbeat of 10 seconds, unless it sets one. A dead peer is noticed within two
-/// heartbeats; the client's default is a minute.
-fn with_heartbeat(url: &str) -> String {
-    if url.contains("heartbeat=") {
-        return url.to_owned();
+/// Reads the URL of a server, and adds what it does not set.
+fn server(url: &str) -> Result<AMQPUri> {
+    let mut server: AMQPUri = url
+        .trim()
+        .parse()
+        .map_err(|problem| anyhow!("AMQP_URL: {problem}"))?;
+    server.query.heartbeat.get_or_insert(HEARTBEAT);
+    server.query.frame_max.get_or_insert(FRAME_MAX);
+    Ok(server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_url_does_not_set_is_added() {
+        let plain = server(" amqp://rabbit:5672/%2f").unwrap();
+        assert_eq!(plain.query.heartbeat, Some(HEARTBEAT));
+        assert_eq!(plain.query.frame_max, Some(FRAME_MAX));
+        let own = server("amqp://rabbit/%2f?heartbeat=30&frame_max=131072").unwrap();
+        assert_eq!(own.query.heartbeat, Some(30));
+        assert_eq!(own.query.frame_max, Some(131_072));
     }
-    let separator = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{separator}heartbeat=10")
 }
