@@ -117,7 +117,7 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
     let mut stream = EventStream {
         filter,
         listener,
-        newest: last.unwrap_or(Uuid::nil()),
+        newest: last.unwrap_or_default(),
         heartbeat_at: Instant::now() + HEARTBEAT,
         visit,
         _place: place,
