@@ -14,7 +14,7 @@ async fn replayed(service: &Service, filters: &[&str]) -> Value {
     let replay = ["jobs", "replay", "--yes", "--rate", "1000"];
     let report = json(service, &[&replay, filters].concat()).await;
     eventually("what was requeued is done", async || {
-        service.jobs(State::Ready).await == service.scheduled().await
+        service.awaited().await == 0
     })
     .await;
     report

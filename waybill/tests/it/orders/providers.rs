@@ -1186,7 +1186,7 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     assert_eq!(service.count(calls).await, 2, "and nobody knows");
     let _again = start();
     within(Duration::from_mins(2), "the claims run out", async || {
-        service.jobs(State::Ready).await == service.scheduled().await
+        service.awaited().await == 0
     })
     .await;
     assert_eq!(service.jobs(State::Dead).await, 0);

@@ -348,7 +348,7 @@ impl Service {
 
     /// Waits until no job of any queue is ready, but for those that were put down for later.
     pub async fn settled(&self) {
-        let rests = async || self.jobs(State::Ready).await == self.scheduled().await;
+        let rests = async || self.awaited().await == 0;
         let left = if looked(LONGEST, rests).await {
             Vec::new()
         } else {
@@ -380,15 +380,21 @@ impl Service {
     /// Jobs that were put down for later and have not been touched, and requests that wait for
     /// somebody to decide.
     pub async fn scheduled(&self) -> i64 {
+        self.jobs(State::Ready).await - self.awaited().await
+    }
+
+    /// The other jobs that are ready. It is asked again and again, so it is one statement.
+    pub async fn awaited(&self) -> i64 {
         let row = self
             .db()
             .query(
                 "select count(*) as n from jobs
-                 where state = 'ready' and run_at > $1 and unfinished_attempts = 0 and attempts = 0
-                   and ((kind in ('payments/link', 'payments/retry', 'payments/end_wait')
-                         and last_error is null)
-                        or id in (select id from privacy_requests
-                                  where state = 'held' and held is not null))",
+                 where state = 'ready' and not (
+                     run_at > $1 and unfinished_attempts = 0 and attempts = 0
+                     and ((kind in ('payments/link', 'payments/retry', 'payments/end_wait')
+                           and last_error is null)
+                          or id in (select id from privacy_requests
+                                    where state = 'held' and held is not null)))",
             )
             .bind(self.clock().now().0)
             .fetch_one()
