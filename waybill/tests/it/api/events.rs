@@ -233,6 +233,40 @@ async fn each_event_comes_to_a_bound_queue_with_its_id_and_all_there_is_to_know(
     service.stop().await;
 }
 
+/// Its message is larger than the frames of a connection, and than all frames that the client keeps room for.
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn an_event_of_a_million_characters_comes_whole() {
+    let backend = Arc::new(Backend::with_schema().await);
+    let service = service().start_on(backend.clone()).await;
+    let queue = Queue::bind(&backend, "order.*", FieldTable::default()).await;
+    let long = "x".repeat(1_000_000);
+    let summary = OrderSummary {
+        currency: None,
+        total_price: None,
+        financial_status: Some(long.clone()),
+        fulfillment_status: None,
+    };
+    let clock = Clock::system();
+    let event = events::New {
+        id: clock.id(),
+        event: Event::of_order(SHOP, 1000, OrderEvent::Created(summary)),
+        traceparent: None,
+    };
+    let mut tx = service.db().begin().await.unwrap();
+    events::insert(&mut tx, &[event], clock.now())
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let after = write(service.db(), 1, 1).await;
+    let deliveries = queue.take(2).await;
+    assert_eq!(deliveries.len(), 2, "nothing failed, nothing came twice");
+    let status = &envelope(&deliveries[0])["data"]["financial_status"];
+    assert!(status == long.as_str(), "it is not as it was written");
+    assert_eq!(message_id(&deliveries[1]), after[0], "the next one comes");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn with_no_queue_bound_events_are_out_all_the_same() {
     let service = service().start().await;
