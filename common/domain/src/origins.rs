@@ -2,7 +2,7 @@
 //! address that two programs could read differently is refused before it is compared, and the
 //! address that is passed on is the one that was parsed here.
 
-use reqwest::Url;
+use url::Url;
 
 use std::net::IpAddr;
 
