@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::Outlet;
 use domain::job::Queue;
 use domain::time::Timestamp;
-use store::broker_cursor::{self, Outlet};
+use store::broker_cursor;
 use store::sql;
 use store::{
     checkouts, console_sessions, device_code_requests, device_codes, erasure, events, job_attempts,

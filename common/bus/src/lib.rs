@@ -26,14 +26,6 @@ use domain::job::{JobId, Queue};
 use domain::trace::TraceContext;
 use telemetry::Span;
 
-/// The address of the broker, and the prefix of the names of our exchanges and queues there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broker {
-    /// The URLs of its servers, with commas between them.
-    pub url: String,
-    pub prefix: String,
-}
-
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The most job ids in one message that is sent.
@@ -41,11 +33,6 @@ pub const MAX_JOBS_PER_MESSAGE: usize = 64;
 /// A message with more job ids is foreign. More are read than are sent, so that a later version may put more into a message
 /// while workers of this one still run.
 const MAX_JOBS_READ: usize = 256;
-
-/// Whether a URL names a server of a broker, without connecting to it.
-pub fn is_url(url: &str) -> bool {
-    url.parse::<lapin::uri::AMQPUri>().is_ok()
-}
 
 /// A job of which workers are to be notified. The message has the job's id and the trace that the
 /// job came with, and nothing else.

@@ -6,6 +6,7 @@
 
 mod cleartext;
 mod console;
+pub mod database;
 mod env_file;
 mod mail;
 mod privacy;
@@ -22,6 +23,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use amq_protocol_uri::AMQPUri;
 use ipnet::IpNet;
 use reqwest::Url;
 
@@ -32,7 +34,6 @@ pub use privacy::Privacy;
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings, Supervisor};
 pub use values::{Values, installation};
 
-use bus::Broker;
 use domain::catalogue::Catalogue;
 use domain::job::Source;
 use domain::notification::Templates;
@@ -45,8 +46,6 @@ use providers::endpoints::Allowed;
 use providers::identity::IdentityProvider;
 use providers::{Api, is_loopback};
 use qr::{Level, QrConfig};
-use store::broker_cursor::Outlet;
-use store::sql;
 
 /// The signing secrets of `waybill` without arguments. They are public, so a process that other
 /// machines could reach refuses to start with them.
@@ -72,6 +71,23 @@ pub enum Weakness {
     Public,
     /// It could be guessed.
     Short,
+}
+
+/// Where the events that a process writes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlet {
+    /// A publisher sends them to the broker.
+    Broker,
+    /// They are read from the database alone.
+    Database,
+}
+
+/// The address of the broker, and the prefix of the names of our exchanges and queues there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    /// The URLs of its servers, with commas between them.
+    pub url: String,
+    pub prefix: String,
 }
 
 /// Every setting, typed and checked.
@@ -892,11 +908,11 @@ impl<'a> Reader<'a> {
 
     fn database_url(&mut self) -> Option<String> {
         let url = self.text("DATABASE_URL")?;
-        if let Err(problem) = sql::check_url(&url) {
+        if let Err(problem) = database::check_url(&url) {
             self.wrong("DATABASE_URL", problem);
             return None;
         }
-        if let Some((host, sql::Encryption::None)) = sql::on_network(&url) {
+        if let Some((host, database::Encryption::None)) = database::on_network(&url) {
             let instead = "add ?sslmode=verify-full (or require, which does not check whose the \
                            certificate is)";
             self.credential_in_clear("DATABASE_URL", &host, instead);
@@ -908,7 +924,7 @@ impl<'a> Reader<'a> {
         self.settings.get("AMQP_URL")?;
         let url = self.text("AMQP_URL")?;
         for server in url.split(',').map(str::trim) {
-            if !bus::is_url(server) {
+            if server.parse::<AMQPUri>().is_err() {
                 self.wrong(
                     "AMQP_URL",
                     "must be amqp:// or amqps:// and user:password@host/vhost, or several with commas \

@@ -15,14 +15,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use uuid::Uuid;
 
-use crate::Config;
+use crate::{Config, database};
 use platform::private_files::{FILE, FOLDER};
 use providers::exports::ExportStore;
-use store::sql;
 
 /// The permission bits of all users except the owner.
 const OTHERS: u32 = 0o077;
-/// The endings of the names of SQLite's files, and of the file of [`sql::Turn`].
+/// The endings of the names of SQLite's files, and of the file that gives writers their turn.
 const ENDINGS: &[&str] = &["", "-wal", "-shm", "-journal", "-turn"];
 /// Other entries that may be beside the database: the folder with pictures of QR codes, and the
 /// one that a file system keeps at its root.
@@ -75,7 +74,7 @@ pub fn wide(config: &Config) -> Vec<Wide> {
         ExportStore::Folder(folder) => std::path::absolute(folder).ok(),
         ExportStore::S3(_) => None,
     };
-    let database = sql::sqlite_file(&config.database_url);
+    let database = database::sqlite_file(&config.database_url);
     if let Some(database) = database.and_then(|file| std::path::absolute(file).ok()) {
         of_database(&database, exports.as_deref(), &mut found);
     }

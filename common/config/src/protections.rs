@@ -5,8 +5,8 @@
 //! this list, so that nobody switches a protection off without knowing it. Protections that cannot
 //! be switched off are not in the list; docs/security.md describes them.
 
+use crate::database::{self, Encryption};
 use crate::{Config, Weakness, env_file, private_files};
-use store::sql::{self, Encryption};
 
 pub struct Protection {
     pub name: &'static str,
@@ -123,7 +123,7 @@ pub const PROTECTIONS: &[Protection] = &[
                everything",
         advice: "Add ?sslmode=verify-full, and sslrootcert=PATH if you have your own certificate \
                  authority.",
-        state: |config| match sql::on_network(&config.database_url) {
+        state: |config| match database::on_network(&config.database_url) {
             Some((host, Encryption::Unverified)) => off_at(host),
             Some((_, Encryption::Verified)) => State::On,
             Some((_, Encryption::None)) | None => State::Unused,
@@ -137,7 +137,7 @@ pub const PROTECTIONS: &[Protection] = &[
         advice: "Give the worker of privacy requests the address of the server itself, without \
                  pgbouncer=true.",
         state: |config| {
-            if sql::is_pooled(&config.database_url) {
+            if database::is_pooled(&config.database_url) {
                 off_at("behind a pooler of transactions".to_owned())
             } else {
                 State::On

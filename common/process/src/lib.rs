@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 
 use bus::Bus;
+use config::database;
 use config::{Config, Mistakes, Mode, Settings};
 use domain::privacy::Keys;
 use domain::time::Timestamp;
@@ -84,7 +85,7 @@ impl Connections {
 
     /// How many all parts of the process share.
     fn shared(self, config: &Config) -> Result<u32> {
-        if sql::sqlite_file(&config.database_url).is_some() {
+        if database::sqlite_file(&config.database_url).is_some() {
             return Ok(self.usual);
         }
         let all = config.database_connections.unwrap_or(self.usual);
@@ -203,7 +204,7 @@ async fn refuse_of_copy(db: Db, name: &str, url: &str) -> Result<Db> {
         None => Ok(db),
         Some(prevents) => {
             db.close().await;
-            bail!("{name}: {}: {prevents}", sql::place(url));
+            bail!("{name}: {}: {prevents}", database::place(url));
         }
     }
 }
@@ -211,7 +212,7 @@ async fn refuse_of_copy(db: Db, name: &str, url: &str) -> Result<Db> {
 /// Says which database cannot be used, and which setting or argument names it. Of one that does not
 /// answer it says what to look at, because the library says only how long it has waited.
 fn unusable(name: &str, url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::Error {
-    let (error, place) = (error.into(), sql::place(url));
+    let (error, place) = (error.into(), database::place(url));
     let is_silent = |cause: &sql::Error| matches!(cause, sql::Error::PoolTimedOut);
     if error
         .chain()

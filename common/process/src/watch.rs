@@ -11,9 +11,9 @@ use metrics::gauge;
 use tokio::time::Instant;
 
 use crate::Parts;
+use config::Outlet;
 use domain::time::Timestamp;
 use platform::task;
-use store::broker_cursor::Outlet;
 use store::sql::{self, Access, Error};
 use store::{backlog, endpoints};
 

@@ -6,15 +6,6 @@
 
 use crate::sql::{Db, Result, Tx};
 
-/// Where the events that a process writes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlet {
-    /// A publisher sends them to the broker.
-    Broker,
-    /// They are read from the database alone.
-    Database,
-}
-
 /// The cursor; 0 before it was moved.
 pub async fn position(db: &Db) -> Result<i64> {
     let row = db

@@ -12,8 +12,9 @@
 
 use domain::trace::{self, TraceContext};
 
-use crate::broker_cursor::{self, Outlet};
+use crate::broker_cursor;
 use crate::sql::{Db, Result, Row};
+use config::Outlet;
 
 /// An event that got its position.
 #[derive(Debug)]

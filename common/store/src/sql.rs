@@ -1,5 +1,5 @@
-//! PostgreSQL and SQLite behind one SQL text. With `store::migrations` this is the only module
-//! that knows that there are two databases.
+//! PostgreSQL and SQLite behind one SQL text. With `store::migrations`, and `config::database` which reads
+//! their URLs, this is the only module that knows that there are two databases.
 //!
 //! A statement is written once, with `$n` placeholders and without anything that only one of the
 //! two understands. The differences are handled here: `in ($n..)` lists, `for update skip
@@ -25,13 +25,13 @@ mod turn;
 mod tx;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -42,6 +42,7 @@ use tokio::time::Instant;
 
 use outdated::Outdated;
 
+use config::database::{Pooling, postgres_options};
 use platform::{crash_point, private_files, task};
 
 pub use backup::{check_sqlite, copy_sqlite};
@@ -107,16 +108,6 @@ pub enum Db {
         /// Notified when something was erased.
         erased: Arc<Notify>,
     },
-}
-
-/// What stands between a process and a PostgreSQL server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// Nothing, or a pooler that keeps one of the server's connections for each of ours.
-    Session,
-    /// A pooler that gives each transaction another connection of the server. So nothing lasts longer than
-    /// a transaction: no setting, no prepared statement, no lock.
-    Transaction,
 }
 
 impl Db {
@@ -293,108 +284,6 @@ async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnecti
     let connection = pool.acquire().await;
     metrics::histogram!("waybill_database_acquire_seconds").record(begun.elapsed());
     connection
-}
-
-/// Checks whether a URL names a database, without connecting to it. The error says what is wrong.
-pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
-    let fits = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        postgres_options(url).is_ok()
-    } else if url.starts_with("sqlite://") {
-        SqliteConnectOptions::from_str(url).is_ok()
-    } else {
-        return Err("must start with postgres:// or sqlite://");
-    };
-    if fits {
-        Ok(())
-    } else {
-        Err("is not a URL that can be read")
-    }
-}
-
-/// Which database a URL names, in words for people: its place and its name, and no credentials.
-pub fn place(url: &str) -> String {
-    if let Ok((options, _)) = postgres_options(url)
-        && !url.starts_with("sqlite:")
-    {
-        let name = options.get_database().unwrap_or("its user's own");
-        if let Some(socket) = options.get_socket() {
-            return format!("the database {name} at {}", socket.display());
-        }
-        let (host, port) = (options.get_host(), options.get_port());
-        return format!("the database {name} at {host}:{port}");
-    }
-    match SqliteConnectOptions::from_str(url) {
-        Ok(options) => format!("the database {}", options.get_filename().display()),
-        Err(_) => "the database".to_owned(),
-    }
-}
-
-/// How a connection to a PostgreSQL server is protected on the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encryption {
-    /// The connection is not encrypted, or somebody on the network can prevent its encryption.
-    None,
-    /// Nobody can listen, but somebody on the network can pose as the server.
-    Unverified,
-    Verified,
-}
-
-/// The server's host and the protection of the connection. `None` for a SQLite file and for a
-/// socket on this machine.
-pub fn on_network(url: &str) -> Option<(String, Encryption)> {
-    let is_server = url.starts_with("postgres://") || url.starts_with("postgresql://");
-    let (options, _) = postgres_options(url).ok().filter(|_| is_server)?;
-    let host = options.get_host().to_owned();
-    if options.get_socket().is_some() || host.starts_with('/') {
-        return None;
-    }
-    let encryption = match options.get_ssl_mode() {
-        PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer => Encryption::None,
-        PgSslMode::Require => Encryption::Unverified,
-        PgSslMode::VerifyCa | PgSslMode::VerifyFull => Encryption::Verified,
-    };
-    Some((host, encryption))
-}
-
-/// True for a URL that says that a pooler gives each transaction another connection of the server.
-pub fn is_pooled(url: &str) -> bool {
-    sqlite_file(url).is_none()
-        && postgres_options(url).is_ok_and(|(_, pooling)| pooling == Pooling::Transaction)
-}
-
-/// The file of a SQLite database. None for a PostgreSQL server.
-pub fn sqlite_file(url: &str) -> Option<PathBuf> {
-    let options = SqliteConnectOptions::from_str(url).ok();
-    let options = options.filter(|_| url.starts_with("sqlite://"))?;
-    Some(options.get_filename().to_owned())
-}
-
-/// Reads the URL of a server. `pgbouncer=true` declares a pooler of transactions, as it does for other
-/// clients; it is not sent to the server.
-fn postgres_options(url: &str) -> Result<(PgConnectOptions, Pooling)> {
-    let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
-    let mut pooling = Pooling::Session;
-    let mut others = Vec::new();
-    for parameter in parameters.split('&').filter(|it| !it.is_empty()) {
-        match parameter.split_once('=') {
-            Some(("pgbouncer", "true")) => pooling = Pooling::Transaction,
-            Some(("pgbouncer", "false")) => pooling = Pooling::Session,
-            Some(("pgbouncer", _)) => {
-                return Err(Error::Configuration(
-                    "pgbouncer must be true or false".into(),
-                ));
-            }
-            _ => others.push(parameter),
-        }
-    }
-    let url = format!("{place}?{}", others.join("&"));
-    // A pooler does not know this parameter, and refuses the connection. Numbers come in binary anyway.
-    let options = PgConnectOptions::from_str(&url)?.extra_float_digits(None);
-    let options = match pooling {
-        Pooling::Session => options,
-        Pooling::Transaction => options.statement_cache_capacity(0),
-    };
-    Ok((options, pooling))
 }
 
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
@@ -695,6 +584,7 @@ pub fn is_outage(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use config::database::{Encryption, check_url, is_pooled, on_network};
 
     #[tokio::test]
     async fn a_url_says_that_a_pooler_gives_each_transaction_another_connection() {

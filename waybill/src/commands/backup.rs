@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use config::database::{place, sqlite_file};
 use config::{Config, Settings, on_this_machine};
 use platform::{private_files, terminal};
 use serde_json::json;
-use store::sql::{self, place, sqlite_file};
+use store::sql;
 use store::{migrations, privacy_keys};
 use tempfile::{NamedTempFile, TempDir, TempPath};
 use tokio::time::Instant;

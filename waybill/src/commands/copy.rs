@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use config::database::{self, place, sqlite_file};
 use config::{Config, Settings};
 use platform::terminal;
 use platform::token::Token;
 use serde_json::json;
 use store::migrations::copy::{self, Copied, Step};
 use store::privacy_keys;
-use store::sql::{self, Db, place, sqlite_file};
+use store::sql::Db;
 
 use crate::commands::{misused, quoted};
 use crate::table::{self, Table};
@@ -91,7 +92,7 @@ fn target(arguments: &Arguments) -> Result<String> {
             ));
         }
     };
-    match sql::check_url(&url) {
+    match database::check_url(&url) {
         Ok(()) => Ok(url),
         Err(wrong) => Err(misused(format!("--to: the URL {wrong}"))),
     }

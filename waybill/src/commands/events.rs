@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use bus::Broker;
 use bus::Tap;
 use config::{Config, Settings};
 use domain::envelope::Envelope;
@@ -228,7 +227,7 @@ impl Follower {
         }
     }
 
-    async fn follow(&mut self, broker: Option<&Broker>) -> Result<()> {
+    async fn follow(&mut self, broker: Option<&config::Broker>) -> Result<()> {
         if terminal::err_is_one() {
             terminal::err("Waiting for events; Ctrl-C ends it.\n");
         }
@@ -264,7 +263,7 @@ impl Follower {
 
     /// First binds the queue and then reads the database, so that no event between the two is
     /// missed.
-    async fn follow_broker(&mut self, broker: &Broker) -> Result<()> {
+    async fn follow_broker(&mut self, broker: &config::Broker) -> Result<()> {
         let mut tap = Tap::open(&broker.url, &broker.prefix, self.kind.as_str())
             .await
             .map_err(Lost)?;

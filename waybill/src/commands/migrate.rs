@@ -3,10 +3,11 @@
 //! applies migrations, but `waybill copy` those of the database that it makes.
 
 use anyhow::Result;
+use config::database::sqlite_file;
 use config::{Config, Settings};
 use serde_json::json;
 use store::migrations::{self, Applied, How};
-use store::sql::{Db, sqlite_file};
+use store::sql::Db;
 
 use crate::table::{self, Table};
 

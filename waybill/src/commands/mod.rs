@@ -42,12 +42,13 @@ pub mod worker;
 
 use std::time::Duration;
 
+use ::config::database::sqlite_file;
 use ::config::{Config, Settings};
 use anyhow::{Result, bail};
 use process::Misuse;
 use providers::is_loopback;
 use reqwest::Client;
-use store::sql::{Db, sqlite_file};
+use store::sql::Db;
 
 /// Opens the database for a command. Of the settings only `DATABASE_URL` must be right. The
 /// command neither creates nor migrates the database, because an operator who only wants to look

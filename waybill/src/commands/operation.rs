@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bus::{Bus, MAX_JOBS_PER_MESSAGE};
+use config::database::place;
 use config::{Config, Settings};
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
@@ -23,7 +24,7 @@ use store::jobs;
 use store::jobs::ended::Ended;
 use store::jobs::operate::{self, Action};
 use store::privacy_requests::By;
-use store::sql::{Db, place};
+use store::sql::Db;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 

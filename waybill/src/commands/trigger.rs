@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use config::database::place;
 use config::{Config, Settings};
 use domain::job::{Source, State};
 use domain::profile::Bodies;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use store::jobs::{self, Summary};
 use store::orders::{self, OrderLookup, StoredOrder};
 use store::qr_codes;
-use store::sql::{Db, place};
+use store::sql::Db;
 use store::webhook_ids::{self, DeliveryId};
 
 use crate::commands::{client, database, misused, quoted};

@@ -9,7 +9,6 @@ use lapin::{Connection, ExchangeKind};
 
 use super::servers::Servers;
 use super::{EXCHANGES, dead_arguments, queue_arguments};
-use crate::Broker;
 use domain::job::Queue;
 
 /// What was found at the broker.
@@ -37,16 +36,17 @@ pub struct Holds {
     pub is_foreign: bool,
 }
 
-/// Connects, and inspects each of our exchanges and queues. Nothing that is missing is made.
-pub async fn inspect(broker: &Broker) -> Result<Topology> {
-    let (connection, _) = Servers::parse(&broker.url)?.connect("doctor").await?;
-    let looked = look(&connection, broker).await;
+/// Connects to one of the servers, whose URLs have commas between them, and inspects each of our exchanges
+/// and queues, whose names begin with the prefix. Nothing that is missing is made.
+pub async fn inspect(url: &str, prefix: &str) -> Result<Topology> {
+    let (connection, _) = Servers::parse(url)?.connect("doctor").await?;
+    let looked = look(&connection, prefix).await;
     let _ = connection.close(200, "looked".into()).await;
     looked
 }
 
-async fn look(connection: &Connection, broker: &Broker) -> Result<Topology> {
-    let name = |what: &str| format!("{}.{what}", broker.prefix);
+async fn look(connection: &Connection, prefix: &str) -> Result<Topology> {
+    let name = |what: &str| format!("{prefix}.{what}");
     let mut topology = Topology::default();
     for exchange in EXCHANGES.map(name) {
         if !has_exchange(connection, &exchange).await? {

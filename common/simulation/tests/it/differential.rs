@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use bytes::Bytes;
+use config::Outlet;
 use domain::endpoint::Secret;
 use domain::event::{Event, OrderEvent, Pattern};
 use domain::job::{self, JobId, Queue, Source, State};
@@ -18,7 +19,7 @@ use simulation::Random;
 use simulation::database::{Database, TxId};
 use simulation::rows::{self, Kind, LeaseName, RefundState};
 use simulation::tables;
-use store::broker_cursor::{self, Outlet};
+use store::broker_cursor;
 use store::jobs::{NewJob, missed};
 use store::orders::records::OrderKey;
 use store::refunds::NewRefund;

@@ -8,7 +8,8 @@ use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 use uuid::Uuid;
 
 use super::tx::{Connection, Undetermined, in_time, open};
-use super::{Db, Error, Pooling, Result, Tx, acquire, is_connection_error, is_dead};
+use super::{Db, Error, Result, Tx, acquire, is_connection_error, is_dead};
+use config::database::Pooling;
 
 /// A value bound to a placeholder.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use tokio::time::{Instant, timeout};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use super::{Db, Error, Pooling, Result, Row, acquire, set};
+use super::{Db, Error, Result, Row, acquire, set};
+use config::database::Pooling;
 use domain::time::Timestamp;
 
 /// How many questions are timed.

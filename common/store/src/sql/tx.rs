@@ -12,7 +12,8 @@ use sqlx::{Postgres, Sqlite};
 use super::insert::{insert_postgres, insert_sqlite};
 use super::outdated::Outdated;
 use super::query::Target;
-use super::{BEGIN_AND_SET, Column, Db, Error, Pooling, Query, Result, Row, acquire, is_dead};
+use super::{BEGIN_AND_SET, Column, Db, Error, Query, Result, Row, acquire, is_dead};
+use config::database::Pooling;
 
 /// A server that has not answered a statement by then never will, because its own limit is a
 /// minute.

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result, bail};
+use config::database::{self, place};
 use percent_encoding::percent_decode_str;
 use store::migrations;
-use store::sql::{self, Db, place};
+use store::sql::Db;
 use tokio::process::Command;
 
 use crate::commands::misused;
@@ -68,7 +69,7 @@ pub async fn check(file: &Path) -> Result<()> {
 }
 
 fn refuse_pooled(url: &str) -> Result<()> {
-    if sql::is_pooled(url) {
+    if database::is_pooled(url) {
         return Err(misused(
             "DATABASE_URL leads through a pooler of transactions, and pg_dump and pg_restore need the \
              server itself: give its URL with --database-url-file or DATABASE_URL, without pgbouncer=true",

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use bus::Broker;
 use bus::{Holds, QueueState};
 use config::Config;
 use domain::job::Queue;
@@ -33,13 +32,9 @@ pub async fn look(config: &Config) -> Vec<Finding> {
              serve`",
         )];
     };
-    let broker = Broker {
-        url: url.clone(),
-        prefix: config.amqp_prefix.clone(),
-    };
     let advice = "Is RabbitMQ running there? Check AMQP_URL: host, user, password and vhost. \
                   Meanwhile nothing is lost, and work is found some seconds late.";
-    let servers: Vec<&str> = broker.url.split(',').map(str::trim).collect();
+    let servers: Vec<&str> = url.split(',').map(str::trim).collect();
     let mut silent = Vec::new();
     for server in &servers {
         silent.extend(listens(server).await.err());
@@ -60,7 +55,7 @@ pub async fn look(config: &Config) -> Vec<Finding> {
         .into_iter()
         .map(|problem| Finding::warning("broker", problem, ONE_IS_AWAY))
         .collect();
-    match timeout(INSPECTED, bus::inspect(&broker)).await {
+    match timeout(INSPECTED, bus::inspect(url, &config.amqp_prefix)).await {
         Err(_) => {
             let found = "it lets clients in and does not answer about its queues, as when a majority of \
                          its cluster is away and a queue has no leader";

@@ -4,6 +4,7 @@
 use std::path::{self, PathBuf};
 
 use config::Config;
+use config::database::sqlite_file;
 use domain::endpoint;
 use domain::job::Source;
 use domain::redact::redact;
@@ -16,7 +17,7 @@ use store::endpoints::{self, Endpoint};
 use store::jobs;
 use store::migrations::{self, Compared};
 use store::refused_deliveries::{set, why};
-use store::sql::{self, Db, sqlite_file};
+use store::sql::{self, Db};
 use store::{privacy_requests, refused_deliveries};
 
 use super::{Finding, machine};

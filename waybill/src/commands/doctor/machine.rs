@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use config::Config;
+use config::database::sqlite_file;
 use providers::exports::ExportStore;
-use store::sql::sqlite_file;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use config::database::sqlite_file;
 use config::{Config, installation, on_this_machine};
 use domain::privacy::Keys;
 use serde::Deserialize;
 use store::privacy_keys;
-use store::sql::{Db, sqlite_file};
+use store::sql::Db;
 
 use super::Finding;
 use crate::commands::client;

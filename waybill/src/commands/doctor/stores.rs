@@ -1,12 +1,12 @@
 //! Checks of the export store, of the journal of erasures in it, and of the mail server.
 
 use config::Config;
+use config::database::sqlite_file;
 use platform::clock::Clock;
 use process::journal::{Standing, look};
 use process::open_migrated;
 use providers::exports::Exports;
 use store::privacy_keys;
-use store::sql::sqlite_file;
 use workers::mail::Mailer;
 
 use super::Finding;

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use config::Outlet;
 use domain::api_key::{Rights, Scope, Shops};
 use domain::event::{Event, OrderEvent, PaymentEvent};
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use reqwest::Response;
 use serde_json::{Value, json};
-use store::broker_cursor::Outlet;
 use store::sql::{Db, Tx};
 use store::{api_keys, event_head, events};
 use tokio::time::{Instant, timeout};
