@@ -17,7 +17,7 @@ pub enum OrderEvent {
     /// it is paid, at the storefront or by payments of its agreement, once per order
     #[serde(rename = "order.paid")]
     Paid(OrderSummary),
-    /// paid: [these units](#orderfulfillment_requested) are to be shipped; each unit is requested once
+    /// paid: these units are to be shipped; each unit is requested once
     #[serde(rename = "order.fulfillment_requested")]
     FulfillmentRequested {
         /// which fulfilment of the agreement; `1` is the order itself
@@ -46,7 +46,7 @@ pub enum OrderEvent {
         /// which fulfilment of the agreement; `1` is the order itself
         cycle: String,
     },
-    /// a checkout session had made it, and the storefront's own order [has taken its place](#ordersuperseded)
+    /// a checkout session had made it, and the storefront's own order has taken its place
     #[serde(rename = "order.superseded")]
     Superseded {
         /// the shop of the storefront's order
@@ -54,7 +54,7 @@ pub enum OrderEvent {
         /// the storefront's id of the order
         by_order_id: String,
     },
-    /// it is [cancelled](#ordercancelled): by the storefront, for good; or because its payments were canceled
+    /// it is cancelled: by the storefront, for good; or because its payments were canceled
     #[serde(rename = "order.cancelled")]
     Cancelled {
         /// as the storefront names it, `customer`, `inventory`, ..; `payment_canceled`: its payment was
@@ -71,7 +71,7 @@ pub enum OrderEvent {
         /// ISO 4217
         currency: Option<String>,
     },
-    /// cancelled: this payment is to be given back, [by Waybill or by you](#orderrefund_requested)
+    /// cancelled: this payment is to be given back, by Waybill or by you
     #[serde(rename = "order.refund_requested")]
     RefundRequested {
         /// the payment provider's id of the payment
