@@ -1,5 +1,4 @@
-//! docs/security.md agrees with the program: the tests that it names exist, and the image and
-//! compose.yaml are set up as it says.
+//! The image and compose.yaml are set up as docs/security.md says.
 
 use std::path::{Path, PathBuf};
 
@@ -77,15 +76,6 @@ fn the_image_serves() {
     assert!(dockerfile.contains("\nUSER 10001"), "as nobody's root");
 }
 
-/// The rows of the table under a heading of docs/security.md, without its head.
-fn rows(heading: &str) -> Vec<String> {
-    let text = read("docs/security.md");
-    let after = text.split_once(heading).expect(heading).1;
-    let rows = after.lines().skip_while(|line| !line.starts_with("|---"));
-    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
-    rows.map(ToOwned::to_owned).collect()
-}
-
 #[test]
 fn every_protection_names_settings_that_there_are() {
     let known = |name: &str| SETTINGS.iter().any(|setting| setting.name == name);
@@ -96,38 +86,4 @@ fn every_protection_names_settings_that_there_are() {
             protection.name
         );
     }
-}
-
-#[test]
-fn every_attack_has_tests_that_exist() {
-    let attacks = rows("## Attacks, and what prevents them");
-    assert!(attacks.len() > 20);
-    for attack in attacks {
-        let cells: Vec<&str> = attack.trim_matches('|').split(" | ").collect();
-        let [_, _, tests] = cells.as_slice() else {
-            panic!("three cells: {attack}");
-        };
-        for test in tests.split(", ") {
-            let test = test.trim().trim_matches('`');
-            let (path, name) = test.split_once("::").unwrap_or_else(|| panic!("{test}"));
-            let text = read(path);
-            let at = text.find(&format!("fn {name}("));
-            let at = at.unwrap_or_else(|| panic!("{path} has no test {name}"));
-            let before = text[..at].lines().rev();
-            let mut attributes = before.take_while(|line| !line.trim().is_empty());
-            let in_proptest = text[..at].rfind("proptest! {").is_some();
-            let is_test = attributes.any(|line| {
-                line.trim_start().starts_with("#[test") || line.contains("tokio::test")
-            });
-            assert!(is_test || in_proptest, "{test} is a test");
-        }
-    }
-}
-
-#[test]
-fn the_documents_name_each_other() {
-    assert!(read("README.md").contains("(docs/security.md)"));
-    assert!(read("SECURITY.md").contains("(docs/security.md)"));
-    assert!(read("docs/security.md").contains("(../SECURITY.md)"));
-    assert!(read("docs/operating.md").contains("(security.md"));
 }
