@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use flows::findings::{self, Finding, Level};
+use operators::findings::{self, Finding, Level};
 use store::endpoints::Endpoint;
 use store::sql;
 use tokio::sync::Mutex;

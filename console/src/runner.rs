@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flows::operations::{Runner, Step};
+use operators::operations::{Runner, Step};
 use platform::task;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

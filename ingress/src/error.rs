@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::api_key::Scope;
 use domain::code::Code;
-use flows::endpoints::Refused;
+use operators::endpoints::Refused;
 use providers::endpoints::AddressError;
 use qr::{QrConfigError, QrError};
 use serde::Serialize;

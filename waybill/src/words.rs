@@ -14,7 +14,7 @@ use domain::order::{FinancialStatus, FulfillmentStatus};
 use domain::pause;
 use domain::payment::outcome;
 use domain::privacy;
-use flows::fields::Reason;
+use operators::fields::Reason;
 use sandbox::sample;
 
 /// Of an order that has no such status.

@@ -9,8 +9,8 @@ use store::fulfillments::{self, ProviderState};
 use store::orders::records::{self, OrderKey};
 use store::sql::{self, Tx};
 
+use crate::Result;
 use crate::outbox::{self, Outbox};
-use crate::{Result, orders};
 
 pub const KIND: &str = "fulfillments/request";
 
@@ -41,5 +41,5 @@ pub async fn fail(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, error: &str) 
     }
     let error = error.to_owned();
     let event = OrderEvent::FulfillmentFailed { error };
-    orders::save_with_event(outbox, tx, &key, entry, event).await
+    outbox.save_with_event(tx, &key, entry, event).await
 }

@@ -1,37 +1,25 @@
-//! What one transaction does, for whoever opens it: workers, ingress and commands. A function that
+//! What one transaction does, for whoever opens it: workers and ingress. A function that
 //! takes a [`Tx`](store::sql::Tx) only writes; the caller commits, and notifies workers of the jobs
 //! of the [`Outbox`](outbox::Outbox) afterwards. Nothing here calls a provider within a
 //! transaction, claims a job or decides when one runs again.
 //!
-//! Rows of orders and events are written here alone. Beside the transactions there is what commands and the
-//! console both say about an installation ([`findings`]).
+//! Rows of orders and events are written here alone.
 
-pub mod api_keys;
 mod causation;
 pub mod checkout;
 pub mod confirmations;
-pub mod endpoints;
 pub mod erased;
 pub mod erasure;
 mod error;
-pub mod exports;
-pub mod fields;
-pub mod findings;
 pub mod fulfillments;
-pub mod jobs;
 pub mod letters;
-pub mod licenses;
 pub mod notifications;
-pub mod operations;
 pub mod orders;
 pub mod outbox;
-pub mod pauses;
 pub mod payments;
-pub mod privacy_requests;
 pub mod refunds;
 pub mod retries;
 mod sessions;
-pub mod setup;
 mod stock;
 mod subscriptions;
 

@@ -117,19 +117,6 @@ async fn save(
     Ok(records::save(tx, &rows, now).await?)
 }
 
-/// Adds an event of an order that the caller has locked, and saves the order's row, which keeps the
-/// time of its newest event.
-pub(crate) async fn save_with_event(
-    outbox: &mut Outbox<'_>,
-    tx: &mut Tx,
-    key: &OrderKey,
-    mut entry: OrderEntry,
-    event: OrderEvent,
-) -> sql::Result<()> {
-    outbox.order_event(key, &mut entry.events_at, event);
-    records::save(tx, &[(key, &entry)], outbox.now).await
-}
-
 /// Cancels an order from which nothing else follows: nothing was paid or shipped, or another order
 /// has taken over its payments and its fulfilment. The event says why it is closed.
 async fn close(
@@ -152,7 +139,7 @@ async fn close(
         requested: None,
     };
     fulfillments::save(tx, &[moved], outbox.now).await?;
-    save_with_event(outbox, tx, key, entry, event).await
+    outbox.save_with_event(tx, key, entry, event).await
 }
 
 /// Inserts the order of a checkout whose agreement was made a moment ago. So there is neither a

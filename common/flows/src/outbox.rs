@@ -13,7 +13,7 @@ use serde_json::Value;
 use store::audit;
 use store::events;
 use store::jobs::{self, NewJob};
-use store::orders::records::OrderKey;
+use store::orders::records::{self, OrderEntry, OrderKey};
 use store::sql::{self, Tx};
 
 use crate::causation::Causation;
@@ -81,6 +81,19 @@ impl<'a> Outbox<'a> {
     pub fn order_event(&mut self, key: &OrderKey, last: &mut LastEvent, what: OrderEvent) {
         let (shop, order_id) = key;
         self.event(last, Event::of_order(shop, *order_id, what));
+    }
+
+    /// Adds an event of an order that the caller has locked, and saves the order's row, which keeps the time of
+    /// its newest event.
+    pub(crate) async fn save_with_event(
+        &mut self,
+        tx: &mut Tx,
+        key: &OrderKey,
+        mut entry: OrderEntry,
+        event: OrderEvent,
+    ) -> sql::Result<()> {
+        self.order_event(key, &mut entry.events_at, event);
+        records::save(tx, &[(key, &entry)], self.now).await
     }
 
     /// Adds what became of a privacy request: an event, and an entry of the audit.

@@ -16,8 +16,8 @@ use store::orders::records::{self, OrderKey};
 use store::refunds::{self, Answer, NO_PAYMENT, NewRefund, Refund, State};
 use store::sql::{self, Tx};
 
+use crate::Result;
 use crate::outbox::{self, Outbox};
-use crate::{Result, orders};
 
 pub const KIND: &str = "refunds/issue";
 
@@ -274,5 +274,5 @@ pub async fn end(
             already_refunded: answer.state == State::AlreadyRefunded,
         },
     };
-    orders::save_with_event(outbox, tx, &key, entry, event).await
+    outbox.save_with_event(tx, &key, entry, event).await
 }

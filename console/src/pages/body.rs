@@ -5,7 +5,7 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::operator_view;
-use flows::fields::{self, NotShown, Reason};
+use operators::fields::{self, NotShown, Reason};
 use store::jobs;
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use axum::response::Response;
 use domain::api_key::Role;
 use domain::job::Queue;
 use domain::time::Timestamp;
-use flows::operations as flow;
+use operators::operations as flow;
 use store::jobs::ended::{self, Filter, LOOKED_THROUGH};
 use store::jobs::operate::Action;
 use uuid::Uuid;

@@ -8,7 +8,7 @@ use domain::api_key::Role;
 use domain::endpoint::{ROTATION, State};
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use flows::endpoints::{self as flow, Change, New, Refused, Seen};
+use operators::endpoints::{self as flow, Change, New, Refused, Seen};
 use providers::endpoints::Sender;
 use store::endpoints::{self, Endpoint};
 use tokio::time::timeout;

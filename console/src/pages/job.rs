@@ -6,7 +6,7 @@ use domain::api_key::Role;
 use domain::job::State;
 use domain::time::Timestamp;
 use domain::trace::TraceId;
-use flows::jobs::{self as flow, as_ended};
+use operators::jobs::{self as flow, as_ended};
 use process::Parts;
 use store::jobs::operate::{self, Action};
 use store::jobs::run_now::{self, NotMadeDue};

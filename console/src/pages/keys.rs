@@ -4,7 +4,7 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::{self, Role, Scope, State};
-use flows::api_keys::{self as flow, MOST_DAYS, New, Refused};
+use operators::api_keys::{self as flow, MOST_DAYS, New, Refused};
 use store::api_keys::{self, ApiKeyEntry};
 use uuid::Uuid;
 

@@ -7,7 +7,7 @@ use axum::response::Response;
 use domain::api_key::Role;
 use domain::license::{LicenseId, Tier};
 use domain::time::Timestamp;
-use flows::licenses::{self as flow, Change, Outcome, Refused, To, Wanted, When};
+use operators::licenses::{self as flow, Change, Outcome, Refused, To, Wanted, When};
 use store::licenses::{self, License};
 use store::users::Named;
 use uuid::Uuid;

@@ -7,7 +7,7 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::privacy::WARNING;
 use domain::time::{Timestamp, age};
-use flows::findings::{Finding, Level};
+use operators::findings::{Finding, Level};
 use store::endpoints::Endpoint;
 use store::jobs::ended::{self, Group};
 use store::jobs::retried;

@@ -6,7 +6,7 @@ use axum::response::Response;
 use domain::api_key::Role;
 use domain::job::Queue;
 use domain::pause::{LONGEST, Provider, Scope, Target};
-use flows::pauses::{self as flow, Refused};
+use operators::pauses::{self as flow, Refused};
 use store::pauses;
 use uuid::Uuid;
 

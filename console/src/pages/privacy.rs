@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::{Decided, Held, State, Topic};
 use domain::time::{Timestamp, age};
-use flows::privacy_requests::{self as flow, ByHand, NotEntered};
+use operators::privacy_requests::{self as flow, ByHand, NotEntered};
 use providers::exports::Exports;
 use store::privacy_requests::{
     self, ActionRefused, Export, Filter, History, RequestEntry, Undecided,
@@ -367,7 +367,7 @@ pub async fn fetch_export(mut write: Write<Privacy>) -> Result<Response, Error> 
     write.end_turn();
     let parts = write.parts();
     let exports = Exports::new(&parts.config.privacy.exports);
-    match flows::exports::fetch(&parts.db, write.by(), &exports, id).await {
+    match operators::exports::fetch(&parts.db, write.by(), &exports, id).await {
         Ok((_, document)) => Ok(file(&format!("export-{id}.json"), document)),
         Err(ActionRefused::Unknown) => Err(Error::Unknown("privacy request")),
         Err(ActionRefused::Database(error)) => Err(error.into()),

@@ -14,7 +14,7 @@ use domain::api_key::Shops;
 use domain::endpoint::ROTATION;
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use flows::endpoints::{self as flow, Change, New, Seen};
+use operators::endpoints::{self as flow, Change, New, Seen};
 use platform::task;
 use serde::{Deserialize, Serialize};
 use store::audit::By;

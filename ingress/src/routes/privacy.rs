@@ -197,7 +197,7 @@ pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response,
     let fetched = task::finish("export", async move {
         let exports = Exports::new(&app.config.privacy.exports);
         let by = by(&app, audit::LINK);
-        flows::exports::fetch(&app.db, by, &exports, id).await
+        operators::exports::fetch(&app.db, by, &exports, id).await
     });
     let fetched = tokio::time::timeout(EXPORT_DEADLINE, fetched).await;
     let fetched = fetched.map_err(|_| Error::ExportUnreadable)?;

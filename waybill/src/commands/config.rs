@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use config::{Config, Mode, SETTINGS, Setting, Settings};
 use domain::endpoint::Secret;
-use flows::setup::{self, ExportedEndpoint, NotImported, Setup};
+use operators::setup::{self, ExportedEndpoint, NotImported, Setup};
 use platform::clock::Clock;
 use platform::private_files;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use config::Settings;
 use domain::job::{JobId, Queue, State};
 use domain::privacy::operator_view;
 use domain::time::Timestamp;
-use flows::jobs::as_ended;
+use operators::jobs::as_ended;
 use platform::clock::Clock;
 use platform::terminal;
 use store::job_attempts;

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use config::{Config, Settings};
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use flows::endpoints::{self as flow, Change, New, Refused, Seen};
+use operators::endpoints::{self as flow, Change, New, Refused, Seen};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use providers::endpoints::{Failed, Sender};

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
 use domain::time::{Timestamp, Written};
-use flows::fields::{self, Reason};
+use operators::fields::{self, Reason};
 use platform::clock::Clock;
 use platform::zone;
 use store::job_attempts::{self, Attempt};

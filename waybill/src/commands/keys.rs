@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use config::Settings;
 use domain::api_key::{self, Scope, State};
 use domain::time::Timestamp;
-use flows::api_keys::{self as flow, MOST_DAYS, Made, New, Refused};
+use operators::api_keys::{self as flow, MOST_DAYS, Made, New, Refused};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use serde_json::json;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use config::{Config, Settings};
 use domain::license::{LicenseId, Resolved, Status, TERMS, Tier, Why, resolve};
 use domain::time::Timestamp;
-use flows::licenses::{self as flow, Change, Granted, Outcome, Refused, To, Wanted, When};
+use operators::licenses::{self as flow, Change, Granted, Outcome, Refused, To, Wanted, When};
 use platform::clock::Clock;
 use platform::zone;
 use serde::Serialize;

@@ -14,7 +14,7 @@ use config::database::place;
 use config::{Config, Settings};
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
-use flows::jobs::{self as flow, admitted};
+use operators::jobs::{self as flow, admitted};
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::terminal;

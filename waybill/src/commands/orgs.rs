@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
-use flows::licenses::{When, organization, others};
+use operators::licenses::{When, organization, others};
 use platform::clock::Clock;
 use serde_json::{Value, json};
 use store::licenses::{self, Customer, License};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::pause::{Scope, Target};
-use flows::pauses as flow;
+use operators::pauses as flow;
 use platform::clock::Clock;
 use platform::zone;
 use store::pauses;

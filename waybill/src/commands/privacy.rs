@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use config::{Config, Privacy, Settings};
 use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
 use domain::time::Timestamp;
-use flows::privacy_requests::{self as flow, ByHand};
+use operators::privacy_requests::{self as flow, ByHand};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use process::journal;
@@ -742,7 +742,7 @@ async fn export(
     }
     let mut file = output.map(create).transpose()?;
     let by = author.by(Clock::system().now());
-    let fetched = flows::exports::fetch(db, by, &exports, id).await;
+    let fetched = operators::exports::fetch(db, by, &exports, id).await;
     let (export, document) = match (fetched, output) {
         (Ok(fetched), _) => fetched,
         (Err(error), None) => return Err(error.into()),

@@ -189,7 +189,7 @@ pub fn log_pause(endpoint: Uuid, state: State) {
 pub async fn accepted(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> sql::Result<()> {
     if endpoints::delivered(tx, endpoint, now).await? {
         let first = endpoints::first_jobs(tx, endpoint.id).await?;
-        flows::endpoints::release(tx, first, now).await?;
+        operators::endpoints::release(tx, first, now).await?;
         tracing::info!(endpoint = %endpoint.id, "an endpoint accepts webhooks again");
     }
     Ok(())

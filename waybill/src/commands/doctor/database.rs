@@ -9,7 +9,7 @@ use domain::endpoint;
 use domain::job::Source;
 use domain::redact::redact;
 use domain::time::Timestamp;
-use flows::findings;
+use operators::findings;
 use platform::clock::Clock;
 use reqwest::Url;
 use store::backlog::{self, Line};

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::{Config, Mode, SETTINGS, Settings};
-use flows::findings::Finding;
-pub use flows::findings::Level;
+use operators::findings::Finding;
+pub use operators::findings::Level;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -65,7 +65,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         "settings",
         format!("all {} are right", SETTINGS.len()),
     )];
-    findings.extend(flows::findings::settings(&config));
+    findings.extend(operators::findings::settings(&config));
     findings.extend(secrets::look(settings));
     for found in [
         service, compared, database, broker, storefront, payment, identity, exports, journal, mail,

@@ -3,7 +3,7 @@
 //! answer.
 
 use config::Config;
-use flows::findings::clock;
+use operators::findings::clock;
 use platform::clock::Clock;
 use providers::identity::Identity;
 use providers::payment::Payment;

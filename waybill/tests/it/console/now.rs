@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::api_key::Role;
 use domain::job::JobId;
-use flows::endpoints::New;
+use operators::endpoints::New;
 use serde_json::Value;
 use store::audit::By;
 use store::leases;
@@ -125,7 +125,7 @@ async fn the_first_page_says_what_the_doctor_finds_and_shows_the_last_hour() {
         since: None,
     };
     let allowed = &service.parts.config.endpoints;
-    let added = flows::endpoints::add(service.db(), by, service.clock(), allowed, new).await;
+    let added = operators::endpoints::add(service.db(), by, service.clock(), allowed, new).await;
     added.unwrap();
     let (console, session) = signed_in(&mut service).await;
     let nobody = "there are endpoints, and no process sends to them";

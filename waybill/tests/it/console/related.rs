@@ -5,8 +5,8 @@ use std::time::Duration;
 use domain::api_key::Role;
 use domain::event::Pattern;
 use domain::license::Tier;
-use flows::endpoints::New;
-use flows::licenses::{self, To, Wanted, When};
+use operators::endpoints::New;
+use operators::licenses::{self, To, Wanted, When};
 use serde_json::json;
 use store::audit::By;
 
@@ -173,7 +173,7 @@ async fn an_event_says_to_which_endpoints_it_went_and_for_which_it_waits() {
         };
         let allowed = &service.parts.config.endpoints;
         let (db, clock) = (service.db(), service.clock());
-        let added = flows::endpoints::add(db, by, clock, allowed, new).await;
+        let added = operators::endpoints::add(db, by, clock, allowed, new).await;
         added.unwrap();
     }
     let made = order_delivery("orders/create", &body(7, 0, "pending"));

@@ -5,9 +5,9 @@ use std::time::Duration;
 use domain::api_key::Rights;
 use domain::license::Tier;
 use domain::pause::{Provider, Target};
-use flows::endpoints::New;
-use flows::licenses::{self, To, Wanted, When};
-use flows::{operations, pauses};
+use operators::endpoints::New;
+use operators::licenses::{self, To, Wanted, When};
+use operators::{operations, pauses};
 use sandbox::sample;
 use serde_json::json;
 use store::api_keys;
@@ -154,7 +154,7 @@ pub async fn make(service: &Service) {
     };
     let (db, clock) = (service.db(), service.clock());
     let allowed = &service.parts.config.endpoints;
-    let added = flows::endpoints::add(db, operator(service), clock, allowed, new).await;
+    let added = operators::endpoints::add(db, operator(service), clock, allowed, new).await;
     added.unwrap();
     let filter = Filter {
         kind: "orders/cancelled".to_owned(),

@@ -7,9 +7,9 @@ use domain::api_key::Role;
 use domain::job::{JobId, Queue, State};
 use domain::license::Tier;
 use domain::pause::Target;
-use flows::endpoints::New;
-use flows::licenses::{To, Wanted, When};
-use flows::operations::{self, LEASE, Runner, Step};
+use operators::endpoints::New;
+use operators::licenses::{To, Wanted, When};
+use operators::operations::{self, LEASE, Runner, Step};
 use store::audit::{self, By};
 use store::bulk_operations::{self, Change, Operation};
 use store::jobs::ended::Filter;
@@ -187,9 +187,9 @@ async fn cases(service: &Service) -> Vec<Case> {
                 now,
                 grace: Duration::ZERO,
             };
-            let suspend = flows::licenses::Change::Suspend;
+            let suspend = operators::licenses::Change::Suspend;
             let by = by(service);
-            let done = flows::licenses::change(service.db(), by, id, suspend, when).await;
+            let done = operators::licenses::change(service.db(), by, id, suspend, when).await;
             assert!(done.is_ok());
         }
         all.push(Case {
@@ -345,7 +345,7 @@ async fn endpoint(service: &Service) -> Uuid {
         since: None,
     };
     let allowed = &service.parts.config.endpoints;
-    let added = flows::endpoints::add(service.db(), by, service.clock(), allowed, new).await;
+    let added = operators::endpoints::add(service.db(), by, service.clock(), allowed, new).await;
     added.unwrap().0.id
 }
 
@@ -371,7 +371,7 @@ async fn licence(service: &Service, account: usize) -> Uuid {
         grace: Duration::ZERO,
     };
     let (db, clock) = (service.db(), service.clock());
-    let granted = flows::licenses::grant(db, by(service), clock, &wanted, when).await;
+    let granted = operators::licenses::grant(db, by(service), clock, &wanted, when).await;
     granted.unwrap_or_else(|why| panic!("{why}")).id
 }
 
@@ -380,7 +380,7 @@ async fn paused(service: &Service) -> Uuid {
     let by = by(service);
     let (id, target) = (service.clock().id(), Target::Queue(Queue::Payments));
     let until = by.now.plus(Duration::from_hours(1));
-    let begun = flows::pauses::begin(service.db(), by, id, target, until);
+    let begun = operators::pauses::begin(service.db(), by, id, target, until);
     assert!(begun.await.unwrap());
     id
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::job::{Queue, State};
 use domain::pause::{LONGEST, Scope, Target};
-use flows::endpoints::{self, New};
-use flows::pauses::{self as flow, Refused};
+use operators::endpoints::{self, New};
+use operators::pauses::{self as flow, Refused};
 use sandbox::{Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
 use store::audit::{self, By};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::job::{Queue, State};
 use domain::pause::Target;
 use domain::privacy::{State as RequestState, SubjectKey};
-use flows::{operations, pauses};
+use operators::{operations, pauses};
 use serde_json::{Value, json};
 use store::endpoints::{self, Waiting};
 use store::jobs::ended::Filter;

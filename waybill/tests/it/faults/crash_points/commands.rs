@@ -9,28 +9,28 @@ use crate::support::storm::count;
 
 /// The command of each transaction, in a sequence in which each may follow those before it.
 const COMMANDS: &[(&str, &[&str])] = &[
-    ("flows::api_keys::create", &["keys", "create", "till"]),
-    ("flows::api_keys::revoke", &["keys", "revoke", "till"]),
+    ("operators::api_keys::create", &["keys", "create", "till"]),
+    ("operators::api_keys::revoke", &["keys", "revoke", "till"]),
     (
-        "flows::endpoints::add",
+        "operators::endpoints::add",
         &["endpoints", "add", "http://127.0.0.1:9/hook"],
     ),
     (
-        "flows::endpoints::rotate",
+        "operators::endpoints::rotate",
         &["endpoints", "rotate", "ENDPOINT"],
     ),
     (
-        "flows::endpoints::change",
+        "operators::endpoints::change",
         &["endpoints", "pause", "ENDPOINT"],
     ),
     (
-        "flows::licenses::grant",
+        "operators::licenses::grant",
         &[
             "licenses", "grant", "--tier", "pro", "--user", "octavia", "--days", "30",
         ],
     ),
     (
-        "flows::licenses::change",
+        "operators::licenses::change",
         &["licenses", "suspend", "LICENSE"],
     ),
     ("commands::orgs::create", &["orgs", "create", "acme"]),
@@ -47,12 +47,15 @@ const COMMANDS: &[(&str, &[&str])] = &[
         &["orgs", "remove-member", "acme", "hubert"],
     ),
     (
-        "flows::pauses::begin",
+        "operators::pauses::begin",
         &["pauses", "begin", "queue", "orders", "--for", "1h"],
     ),
-    ("flows::pauses::end", &["pauses", "end", "queue", "orders"]),
     (
-        "flows::privacy_requests::enter",
+        "operators::pauses::end",
+        &["pauses", "end", "queue", "orders"],
+    ),
+    (
+        "operators::privacy_requests::enter",
         &[
             "privacy",
             "request",
