@@ -137,15 +137,13 @@ async fn read_storefront(
     if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
         job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
     }
-    let mut not_understood = read.not_understood;
     if is_sample {
         (job.state, job.deadline_at, job.body) = (State::Done, None, Bytes::new());
-        not_understood = Some(SAMPLE);
     }
     Ok(Some(Delivery {
         job,
         budget,
-        not_understood,
+        not_understood: is_sample.then_some(SAMPLE),
     }))
 }
 

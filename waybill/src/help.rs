@@ -9,10 +9,7 @@ use config::Settings;
 /// The groups of commands with their titles. Every command that is not hidden is in one of them.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run it", &["serve", "ingress", "worker"]),
-    (
-        "Try it",
-        &["trigger", "connect", "conformance", "sandbox", "login"],
-    ),
+    ("Try it", &["trigger", "connect", "sandbox", "login"]),
     (
         "Look at what came of it",
         &[

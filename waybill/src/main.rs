@@ -8,18 +8,21 @@ mod names;
 mod table;
 mod words;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use ::config::Settings;
 use anyhow::Result;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use platform::zone;
+use process::Misuse;
 
 use crate::commands::{
-    audit, backup, completions, config, conformance, connect, copy, dead, doctor, endpoints,
-    events, health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
-    notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets,
-    start, trigger, version, worker,
+    audit, backup, completions, config, connect, copy, dead, doctor, endpoints, events, health,
+    identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate, notifications,
+    operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets, start, trigger,
+    version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -73,11 +76,6 @@ enum Command {
     /// Exit code 0 when a signed delivery has come, 3 when nothing came in time, and 4 when all that
     /// came was refused.
     Connect(connect::Arguments),
-    /// Try any receiver of webhooks with what senders and strangers send
-    ///
-    /// It posts deliveries that are signed right and wrong, repeated, badly framed, large and hostile, and
-    /// says of each what the receiver did with it. The receiver may be Waybill or a program of anybody.
-    Conformance(conformance::Arguments),
     /// Show each delivery as it arrives, and what becomes of it
     ///
     /// It reads the database, or with --url and --key-file a service on another machine. A delivery
@@ -198,14 +196,31 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    process::run(dispatch(arguments()))
+    process::run(async { dispatch(arguments()?).await })
 }
 
-/// Parses the arguments like `Arguments::parse`, but with Waybill's own first page of help.
-fn arguments() -> Arguments {
-    let matches =
-        help::grouped(Arguments::command()).get_matches_from(names::expanded(std::env::args_os()));
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+/// Parses the arguments like `Arguments::parse`, but with Waybill's own first page of help, and says of what
+/// this version no longer has what to use in its place.
+fn arguments() -> Result<Arguments> {
+    let line = names::expanded(std::env::args_os());
+    let matches = help::grouped(Arguments::command()).try_get_matches_from(&line);
+    let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    parsed.or_else(|error| match gone(&error, &line) {
+        Some(advice) => Err(Misuse(advice).into()),
+        None => error.exit(),
+    })
+}
+
+fn gone(error: &clap::Error, line: &[OsString]) -> Option<String> {
+    let wrong = [
+        ContextKind::InvalidSubcommand,
+        ContextKind::InvalidArg,
+        ContextKind::InvalidValue,
+    ];
+    wrong.into_iter().find_map(|kind| match error.get(kind) {
+        Some(ContextValue::String(wrong)) => ::config::gone::advice(wrong, line),
+        _ => None,
+    })
 }
 
 async fn dispatch(arguments: Arguments) -> Result<()> {
@@ -220,7 +235,6 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Worker(arguments)) => worker::run(settings, arguments).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Connect(arguments)) => connect::run(settings, arguments).await,
-        Some(Command::Conformance(arguments)) => conformance::run(settings, arguments).await,
         Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,

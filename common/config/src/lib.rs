@@ -8,6 +8,7 @@ mod cleartext;
 mod console;
 pub mod database;
 mod env_file;
+pub mod gone;
 mod mail;
 mod privacy;
 pub mod private_files;

@@ -5,7 +5,7 @@ use domain::profile::{
 };
 use domain::signature::{Scheme, Secrets};
 
-use crate::{Config, Mistakes, Reader, Settings};
+use crate::{Config, Mistakes, Reader, Settings, gone};
 
 const STOREFRONT: &str = "STOREFRONT_PROVIDER";
 const PAYMENT: &str = "PAYMENT_PROVIDER";
@@ -39,10 +39,9 @@ impl Reader<'_> {
         let profile = StorefrontProfile::named(name.trim());
         if profile.is_none() {
             let known = STOREFRONTS.map(|profile| profile.name).join(", ");
-            self.wrong(
-                STOREFRONT,
-                format_args!("is {name:?}; it must be one of {known}"),
-            );
+            let what = gone::advice(name.trim(), &[]);
+            let what = what.unwrap_or_else(|| format!("it must be one of {known}"));
+            self.wrong(STOREFRONT, format_args!("is {name:?}; {what}"));
         }
         profile
     }

@@ -111,7 +111,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "STOREFRONT_PROVIDER",
         Some("generic"),
-        "Whose webhooks are taken: generic, shopify, shopify-events, woocommerce, headers or standard-webhooks",
+        "Whose webhooks are taken: generic, shopify, woocommerce, headers or standard-webhooks",
     ),
     setting(
         "STOREFRONT_HEADERS",

@@ -63,8 +63,6 @@ pub struct Headers<T> {
     pub id: Option<T>,
     /// `None`: the body's `type` is the topic.
     pub topic: Option<T>,
-    /// A second half of the topic.
-    pub action: Option<T>,
     pub shop: Option<T>,
     pub api_version: Option<T>,
 }
@@ -77,7 +75,6 @@ impl<T> Headers<T> {
             signature: read(&self.signature)?,
             id: optional(&self.id)?,
             topic: optional(&self.topic)?,
-            action: optional(&self.action)?,
             shop: optional(&self.shop)?,
             api_version: optional(&self.api_version)?,
         })
@@ -110,8 +107,6 @@ pub enum Bodies {
     Enveloped,
     /// `order::woocommerce`; and a form without a signature when a webhook is set up.
     WooCommerce,
-    /// Most name only the fields that changed (`fields_changed`), which nothing is made of.
-    Changes,
 }
 
 /// The topics of senders that put a dot where we put a slash.
@@ -147,7 +142,6 @@ const fn generic() -> StorefrontProfile {
             signature: "x-storefront-hmac-sha256",
             id: Some("x-storefront-webhook-id"),
             topic: Some("x-storefront-topic"),
-            action: None,
             shop: Some("x-storefront-shop-domain"),
             api_version: Some("x-storefront-api-version"),
         },
@@ -174,15 +168,6 @@ const STANDARD: Setup = Setup {
     beware: None,
 };
 
-const SHOPIFY: Setup = Setup {
-    page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
-    secret: "the client secret of the app; for webhooks of the shop's settings the key shown there",
-    on_failures: Some("Shopify takes a subscription away after eight failures in a row"),
-    beware: Some(
-        "the topics about people's data are compliance webhooks, which are set in the app alone",
-    ),
-};
-
 /// Names of headers of one's own, by `STOREFRONT_HEADERS`; the rest is as in [`GENERIC`].
 pub static OWN_HEADERS: StorefrontProfile = StorefrontProfile {
     name: "headers",
@@ -190,7 +175,7 @@ pub static OWN_HEADERS: StorefrontProfile = StorefrontProfile {
     ..generic()
 };
 
-pub static STOREFRONTS: [&StorefrontProfile; 6] = [
+pub static STOREFRONTS: [&StorefrontProfile; 5] = [
     &GENERIC,
     &StorefrontProfile {
         name: "shopify",
@@ -200,37 +185,17 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
             // Not X-Shopify-Event-Id: all deliveries of one action share that.
             id: Some("x-shopify-webhook-id"),
             topic: Some("x-shopify-topic"),
-            action: None,
             shop: Some("x-shopify-shop-domain"),
             api_version: Some("x-shopify-api-version"),
         },
         token_header: Some("X-Shopify-Access-Token"),
-        setup: SHOPIFY,
-        ..generic()
-    },
-    &StorefrontProfile {
-        name: "shopify-events",
-        setting: "STOREFRONT_PROVIDER=shopify-events",
-        headers: Headers {
-            signature: "shopify-hmac-sha256",
-            id: Some("shopify-webhook-id"),
-            topic: Some("shopify-topic"),
-            action: Some("shopify-action"),
-            shop: Some("shopify-shop-domain"),
-            api_version: Some("shopify-api-version"),
-        },
-        topics: &[
-            ("Order/create", "orders/create"),
-            ("Order/update", "orders/updated"),
-        ],
-        bodies: Bodies::Changes,
-        token_header: Some("X-Shopify-Access-Token"),
         setup: Setup {
+            page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
+            secret: "the client secret of the app; for webhooks of the shop's settings the key shown there",
+            on_failures: Some("Shopify takes a subscription away after eight failures in a row"),
             beware: Some(
-                "most of these bodies only name the fields that changed, and no order can be made \
-                 of them; use shopify unless you know that the whole order is sent",
+                "the topics about people's data are compliance webhooks, which are set in the app alone",
             ),
-            ..SHOPIFY
         },
         ..generic()
     },
@@ -241,7 +206,6 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
             signature: "x-wc-webhook-signature",
             id: Some("x-wc-webhook-delivery-id"),
             topic: Some("x-wc-webhook-topic"),
-            action: None,
             shop: Some("x-wc-webhook-source"),
             api_version: None,
         },
@@ -276,7 +240,6 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
             signature: STANDARD_SIGNATURE,
             id: Some(STANDARD_ID),
             topic: None,
-            action: None,
             shop: None,
             api_version: None,
         },
@@ -466,7 +429,6 @@ pub fn read_headers(text: &str) -> Result<Headers<String>, WrongHeaders> {
         signature: signature.ok_or(WrongHeaders::Missing("signature"))?,
         id,
         topic: Some(topic.ok_or(WrongHeaders::Missing("topic"))?),
-        action: None,
         shop,
         api_version,
     })

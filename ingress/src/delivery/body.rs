@@ -11,9 +11,6 @@ use super::LONGEST_ID;
 use super::headers::{is_topic, is_visible};
 use crate::error::Error;
 
-/// Of a body that only names what has changed.
-const CHANGES: &str = "its body only names the fields that changed, of which no order can be made: take the order itself";
-
 /// What a delivery of the storefront is about.
 pub struct Storefront {
     /// In our words, where its body can be read.
@@ -24,7 +21,6 @@ pub struct Storefront {
     pub subject: Option<String>,
     /// Of an order, the order itself.
     pub body: Bytes,
-    pub not_understood: Option<&'static str>,
 }
 
 /// `topic` is in the provider's words; `None`: the body has it.
@@ -51,20 +47,6 @@ pub fn storefront(
                 // A guest's is 0.
                 subject: order.customer_id.and_then(digits).filter(|id| id != "0"),
                 body,
-                not_understood: None,
-            })
-        }
-        Bodies::Changes => {
-            let theirs = topic.ok_or(Error::TopicHeader)?;
-            let change: Change = parse(&body)?;
-            let ours = profile.topic(theirs.clone());
-            let is_order = change.fields_changed.is_none() && change.id.and_then(digits).is_some();
-            if ours == theirs || is_order {
-                return plain(ours, body);
-            }
-            Ok(Storefront {
-                not_understood: Some(CHANGES),
-                ..plain(theirs, body)?
             })
         }
     }
@@ -77,7 +59,6 @@ fn plain(topic: String, body: Bytes) -> Result<Storefront, Error> {
         object_id: envelope.id.and_then(digits),
         subject: envelope.customer.and_then(|customer| digits(customer.id?)),
         body,
-        not_understood: None,
     })
 }
 
@@ -154,14 +135,6 @@ struct WooCommerceEnvelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     customer_id: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Change<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    fields_changed: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]

@@ -74,15 +74,6 @@ pub fn topic(headers: &HeaderMap, names: &Headers<HeaderName>) -> Result<Option<
         return Ok(None);
     };
     let topic = text(headers, name).map_err(|()| Error::TopicHeader)?;
-    let topic = match &names.action {
-        None => topic,
-        Some(action) => {
-            let action = text(headers, action).map_err(|()| Error::TopicHeader)?;
-            topic
-                .zip(action)
-                .map(|(topic, action)| format!("{topic}/{action}"))
-        }
-    };
     let topic = topic.filter(|topic| is_topic(topic));
     topic.map(Some).ok_or(Error::TopicHeader)
 }

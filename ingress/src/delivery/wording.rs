@@ -43,12 +43,7 @@ fn of_storefront(
         Error::TopicHeader => {
             let topic = names.topic.as_deref()?;
             let like = profile.topics.first().map_or("orders/create", |(it, _)| it);
-            match &names.action {
-                None => format!("{topic} is missing or is not a topic like {like}"),
-                Some(action) => format!(
-                    "{topic} or {action} is missing, or together they are not a topic like {like}"
-                ),
-            }
+            format!("{topic} is missing or is not a topic like {like}")
         }
         Error::ShopHeader => {
             let what = match profile.shop {

@@ -634,7 +634,6 @@ mod tests {
         let topics = |name| guided(name, &[]).topics;
         assert_eq!(topics("shopify").len(), 8);
         assert!(topics("shopify").contains(&"customers/redact"));
-        assert_eq!(topics("shopify-events"), ["Order/create", "Order/update"]);
         assert_eq!(
             topics("woocommerce"),
             ["order.created", "order.updated", "order.restored"]

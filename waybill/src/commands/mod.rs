@@ -4,7 +4,6 @@ pub mod audit;
 pub mod backup;
 pub mod completions;
 pub mod config;
-pub mod conformance;
 pub mod connect;
 pub mod copy;
 pub mod dead;

@@ -183,7 +183,7 @@ fn each_profile_is_found_by_its_name_alone() {
 /// beware.
 #[test]
 fn each_provider_has_the_rules_of_its_documents() {
-    use Bodies::{Changes, Enveloped, Plain, WooCommerce};
+    use Bodies::{Enveloped, Plain, WooCommerce};
     use Scheme::{Body, Standard, Timed};
     use Shop::{Domain, Url};
     let ours = Some("X-Storefront-Access-Token");
@@ -207,13 +207,6 @@ fn each_provider_has_the_rules_of_its_documents() {
             (Body, Plain, Domain),
             (409, shopify),
             0,
-            (true, true),
-        ),
-        (
-            "shopify-events",
-            (Body, Changes, Domain),
-            (409, shopify),
-            2,
             (true, true),
         ),
         (
@@ -243,7 +236,7 @@ fn each_provider_has_the_rules_of_its_documents() {
         .iter()
         .filter_map(|it| it.setup.beware)
         .collect();
-    assert_eq!(beware.len(), 3, "each is of one profile: {beware:?}");
+    assert_eq!(beware.len(), 2, "each is of one profile: {beware:?}");
     let pages: BTreeSet<_> = STOREFRONTS.iter().map(|it| it.setup.page).collect();
     assert_eq!(
         pages.len(),
@@ -294,10 +287,6 @@ fn a_header_of_another_profile_names_the_setting_that_would_take_it() {
     assert_eq!(
         storefront("generic", "x-shopify-hmac-sha256"),
         Some("STOREFRONT_PROVIDER=shopify")
-    );
-    assert_eq!(
-        storefront("shopify", "shopify-hmac-sha256"),
-        Some("STOREFRONT_PROVIDER=shopify-events")
     );
     assert_eq!(
         storefront("shopify", "x-storefront-hmac-sha256"),

@@ -8,6 +8,7 @@ use serde_json::json;
 use store::jobs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, order, payment, payment_at, storefront};
@@ -180,6 +181,8 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
     flipped[5] = if flipped[5] == b'A' { b'B' } else { b'A' };
     let mut changed_body = good.clone();
     changed_body.body[10] ^= 1;
+    let mut longer_body = good.clone();
+    longer_body.body.push(b' ');
     let spoilt = [
         good.clone().without(hmac),
         good.clone().header(hmac, ""),
@@ -190,6 +193,7 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
         good.clone().header(hmac, b"\xff\xfe".to_vec()),
         good.clone().also(hmac, flipped),
         changed_body,
+        longer_body,
         // Signed for another secret.
         good.clone().header(
             hmac,
@@ -208,9 +212,15 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
         assert_eq!(response.text().await.unwrap(), BAD_HMAC);
     }
     is(&service, &good.clone().also(hmac, signature), 200, OK).await;
+    // It is over the bytes as they are: spaces, escapes and the last line break count.
+    let spaced = storefront(
+        "orders/create",
+        " {\"id\" :  2, \"note\":\"Ex\\u0061mple\"} \n",
+    );
+    is(&service, &spaced, 200, OK).await;
     assert_eq!(
         service.jobs(State::Ready).await,
-        1,
+        2,
         "nothing refused was stored or remembered"
     );
     service.stop().await;
@@ -487,10 +497,13 @@ async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
         "[".repeat(100_000),
         "]".repeat(100_000)
     );
+    let bare = ["[".repeat(100_000), "]".repeat(100_000)].concat();
     let bodies = [
         deep.as_str(),
+        &bare,
         r#"{"id":2,"id":3}"#,
-        r#"{"id":4,"name":"\ud800","note":"\u0000"}"#,
+        r#"{"id":4,"name":"\ud800","note":"\u0000\r\n\u001b[31m<script>alert(1)</script>"}"#,
+        r#"{"id":6,"big":99999999999999999999999999,"huge":1e999}"#,
         r#"{"id":9007199254740993,"updated_at":"2027-01-01T00:00:00Z"}"#,
         r#"{"id":9223372036854775808}"#,
         r#"{"id":-1}"#,
@@ -505,6 +518,15 @@ async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
             "{status} for {}",
             &body[..body.len().min(60)]
         );
+    }
+    let event = r#"{"id":"evt_1","id":"evt_2","big":99999999999999999999999999,"huge":1e999,
+        "type":"charge.refunded","data":{"object":{"id":"\r\n\u001b[31m\u0000\ud800","note":NOTE}}}"#;
+    let now = service.clock().now().unix_seconds();
+    for note in ["1e999", &bare] {
+        let (status, _) = service
+            .answer(&payment_at(now, event.replace("NOTE", note)))
+            .await;
+        assert!(status == 200 || status == 422, "{status}");
     }
     service.drained().await;
     let exact = "select count(*) as n from orders where id = 9007199254740993";
@@ -616,6 +638,49 @@ async fn a_body_of_the_limit_is_taken_and_one_byte_more_is_not() {
         "{answer}"
     );
     assert_eq!(service.jobs(State::Ready).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_whose_length_is_said_twice_or_whose_head_is_huge_is_refused() {
+    let service = service().without_workers().start().await;
+    let delivery = order("orders/create", 1);
+    let (body, length) = (
+        String::from_utf8(delivery.body.clone()).unwrap(),
+        delivery.body.len(),
+    );
+    let two = format!("Content-Length: {length}\r\nContent-Length: {}", length / 2);
+    // RFC 9112, section 6.3, lets a receiver take the chunks, and has it close the connection then.
+    let both = format!("Content-Length: {length}\r\nTransfer-Encoding: chunked");
+    let chunks = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
+    let long = format!(
+        "Content-Length: {length}\r\nX-Long: {}",
+        "a".repeat(256 * 1024)
+    );
+    for (lines, body, is_taken) in [
+        (two, &body, false),
+        (both, &chunks, true),
+        (long, &body, false),
+    ] {
+        let mut stream = connect(&service).await;
+        // It may answer and close before it has read everything.
+        let _ = stream.write_all(head(&delivery, &lines).as_bytes()).await;
+        let _ = stream.write_all(body.as_bytes()).await;
+        let mut answer = Vec::new();
+        // The other side of the connection stays open, so it is the service that ends it.
+        let _ = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer))
+            .await
+            .unwrap();
+        let is_refused = answer.is_empty() || answer.starts_with(b"HTTP/1.1 4");
+        let is_right = is_refused || (is_taken && answer.starts_with(b"HTTP/1.1 200"));
+        assert!(
+            is_right,
+            "{}: {}",
+            &lines[..60],
+            String::from_utf8_lossy(&answer)
+        );
+    }
+    is(&service, &delivery.id("w-1"), 200, OK).await;
     service.stop().await;
 }
 

@@ -63,10 +63,9 @@ fn storefronts() -> String {
             Some(name) => code(name),
             None => "-".to_owned(),
         };
-        let topic = match (names.topic, names.action) {
-            (None, _) => "`type` of the body".to_owned(),
-            (topic, None) => name(topic),
-            (topic, action) => format!("{} and {}", name(topic), name(action)),
+        let topic = match names.topic {
+            None => "`type` of the body".to_owned(),
+            topic => name(topic),
         };
         vec![
             code(profile.name),

@@ -327,6 +327,36 @@ fn the_file_env_is_read_after_flags_and_environment() {
 }
 
 #[test]
+fn what_went_is_named_with_what_to_use_in_its_place() {
+    let shop = Shop::new();
+    for (line, what, instead) in [
+        (
+            &["conformance", "http://127.0.0.1:1/hook"][..],
+            "conformance",
+            "waybill trigger",
+        ),
+        (
+            &["connect", "shopify-events"],
+            "shopify-events",
+            "use shopify",
+        ),
+    ] {
+        let output = shop.run(line);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {said}");
+        let begin = format!("error: {what} is not in this version: ");
+        assert!(said.starts_with(&begin) && said.contains(instead), "{said}");
+    }
+    let mut serve = command("waybill", &[("STOREFRONT_PROVIDER", "shopify-events")]);
+    serve.arg("serve");
+    let output = output(serve);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let meant = "shopify-events is not in this version: use shopify";
+    assert!(said.contains(meant), "{said}");
+}
+
+#[test]
 fn the_reader_of_a_command_may_go_away() {
     let folder = tempfile::tempdir().unwrap();
     for line in [

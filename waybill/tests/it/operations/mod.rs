@@ -3,7 +3,6 @@
 pub mod backup;
 pub mod checkpoints;
 pub mod command;
-pub mod conformance;
 pub mod connect;
 pub mod dead_letters;
 pub mod doctor;
