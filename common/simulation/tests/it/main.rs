@@ -1,4 +1,4 @@
+mod both;
 mod constants;
-mod differential;
 mod rules;
 mod seeds;

@@ -1,3 +1,2 @@
-mod migrations;
-mod sql;
-mod webhook_ids;
+mod both;
+mod large_file;

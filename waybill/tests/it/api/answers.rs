@@ -32,50 +32,45 @@ fn is_installed(program: &str) -> bool {
     output(which).status.success()
 }
 
-/// Both halves would do the same.
-mod embedded {
-    use super::*;
-
-    #[tokio::test]
-    async fn heavy_no_client_of_another_maker_loses_an_answer_given_before_the_body() {
-        let backend = Backend::create().await;
-        let port = free_port();
-        let _process = Process::start("waybill", &["serve"], &settings(&backend, port));
-        is_ready(port).await;
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut missing = Vec::new();
-        let mut answered = 0;
-        for (program, file, way) in CLIENTS {
-            if !is_installed(program) {
-                missing.push(format!("{program} ({way}) is not installed"));
-                continue;
-            }
-            let file = here.join("tests/clients").join(file);
-            let mut client = if program == "curl" || program == "wget" {
-                Command::new(file)
-            } else {
-                let mut client = Command::new(program);
-                client.arg(file);
-                client
-            };
-            client.args([way, &format!("127.0.0.1:{port}"), &ROUNDS.to_string()]);
-            let ended = output(client);
-            let said = String::from_utf8_lossy(&ended.stdout);
-            let reported = String::from_utf8_lossy(&ended.stderr);
-            let lines: Vec<&str> = said.lines().collect();
-            assert_eq!(lines.len(), ROUNDS, "{way}: {said}{reported}");
-            for line in lines {
-                let (case, status) = line.split_once(' ').unwrap();
-                let case: usize = case.parse().unwrap();
-                // Who guesses keys is slowed down after a while.
-                let slowed = case == 7 && status == "429";
-                assert!(status == EXPECTED[case] || slowed, "{way}: {said}");
-                answered += 1;
-            }
+#[tokio::test]
+async fn heavy_no_client_of_another_maker_loses_an_answer_given_before_the_body() {
+    let backend = Backend::create().await;
+    let port = free_port();
+    let _process = Process::start("waybill", &["serve"], &settings(&backend, port));
+    is_ready(port).await;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut missing = Vec::new();
+    let mut answered = 0;
+    for (program, file, way) in CLIENTS {
+        if !is_installed(program) {
+            missing.push(format!("{program} ({way}) is not installed"));
+            continue;
         }
-        print_missing(here, &missing);
-        assert_eq!(answered, (CLIENTS.len() - missing.len()) * ROUNDS);
+        let file = here.join("tests/clients").join(file);
+        let mut client = if program == "curl" || program == "wget" {
+            Command::new(file)
+        } else {
+            let mut client = Command::new(program);
+            client.arg(file);
+            client
+        };
+        client.args([way, &format!("127.0.0.1:{port}"), &ROUNDS.to_string()]);
+        let ended = output(client);
+        let said = String::from_utf8_lossy(&ended.stdout);
+        let reported = String::from_utf8_lossy(&ended.stderr);
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), ROUNDS, "{way}: {said}{reported}");
+        for line in lines {
+            let (case, status) = line.split_once(' ').unwrap();
+            let case: usize = case.parse().unwrap();
+            // Who guesses keys is slowed down after a while.
+            let slowed = case == 7 && status == "429";
+            assert!(status == EXPECTED[case] || slowed, "{way}: {said}");
+            answered += 1;
+        }
     }
+    print_missing(here, &missing);
+    assert_eq!(answered, (CLIENTS.len() - missing.len()) * ROUNDS);
 }
 
 /// Where `.ci/run` finds which clients were left out.

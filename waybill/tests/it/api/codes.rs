@@ -15,7 +15,7 @@ use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
 use serde_json::json;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::payments::events::{declined_intent, retry_ends, with_api};
+use crate::both::payments::events::{declined_intent, retry_ends, with_api};
 use crate::payments::provider_api::{client_by, priced, session};
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{order, payment, storefront};

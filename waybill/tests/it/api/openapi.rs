@@ -247,38 +247,34 @@ fn the_providers_bodies_are_described_as_the_sandbox_sends_them() {
     assert_eq!(wrong.len(), 2, "{wrong:?}");
 }
 
-mod embedded {
-    use super::*;
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn the_documentation_can_be_read_in_a_browser_on_any_screen() {
-        let service = service().without_workers().start().await;
-        let url = format!("{}/docs", service.url);
-        let mut browser = Browser::start();
-        let mut grounds = BTreeSet::new();
-        for (width, scheme) in [
-            (320, "light"),
-            (390, "dark"),
-            (1280, "light"),
-            (1280, "dark"),
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documentation_can_be_read_in_a_browser_on_any_screen() {
+    let service = service().without_workers().start().await;
+    let url = format!("{}/docs", service.url);
+    let mut browser = Browser::start();
+    let mut grounds = BTreeSet::new();
+    for (width, scheme) in [
+        (320, "light"),
+        (390, "dark"),
+        (1280, "light"),
+        (1280, "dark"),
+    ] {
+        let seen = browser.visit(&url, width, scheme);
+        assert_eq!(seen.complaints, Vec::<String>::new());
+        assert_eq!(seen.requests, [url.as_str()]);
+        assert!(seen.page <= seen.window, "{width}: {} wide", seen.page);
+        assert_eq!(seen.title, "Waybill API");
+        for text in [
+            "/api/commerce/orders/{order_id}",
+            "COMMERCE_010",
+            "order.created",
+            "Authorization: Bearer $WAYBILL_API_KEY",
+            "openssl dgst -sha256",
         ] {
-            let seen = browser.visit(&url, width, scheme);
-            assert_eq!(seen.complaints, Vec::<String>::new());
-            assert_eq!(seen.requests, [url.as_str()]);
-            assert!(seen.page <= seen.window, "{width}: {} wide", seen.page);
-            assert_eq!(seen.title, "Waybill API");
-            for text in [
-                "/api/commerce/orders/{order_id}",
-                "COMMERCE_010",
-                "order.created",
-                "Authorization: Bearer $WAYBILL_API_KEY",
-                "openssl dgst -sha256",
-            ] {
-                assert!(seen.text.contains(text), "{width}: {text}");
-            }
-            grounds.insert(seen.ground);
+            assert!(seen.text.contains(text), "{width}: {text}");
         }
-        assert_eq!(grounds.len(), 2, "light and dark");
-        service.stop().await;
+        grounds.insert(seen.ground);
     }
+    assert_eq!(grounds.len(), 2, "light and dark");
+    service.stop().await;
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use reqwest::Response;
 use serde_json::json;
 
-use crate::orders::deliveries::zbar;
+use crate::both::orders::deliveries::zbar;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent};
-use crate::support::{self, Service, eventually, proxy, service};
+use crate::support::{self, Service, service};
 
 async fn deliver(service: &Service, delivery: &Delivery) {
     assert_eq!(service.answer(delivery).await.0, 200);
@@ -296,7 +296,7 @@ async fn only_parcels_that_are_under_way_are_shown_and_no_link_that_a_shop_gave(
     service.stop().await;
 }
 
-async fn page_status(service: &Service, path: &str) -> u16 {
+pub async fn page_status(service: &Service, path: &str) -> u16 {
     page(service, path).await.0
 }
 
@@ -749,7 +749,7 @@ async fn errors_are_pages_with_the_status_and_code_of_the_api() {
     service.stop().await;
 }
 
-async fn is_unavailable(service: &Service, path: &str) {
+pub async fn is_unavailable(service: &Service, path: &str) {
     let answered = tokio::time::timeout(Duration::from_millis(1500), get(service, path));
     let answer = answered.await.expect("an answer within 1.5 s");
     is_guarded(&answer);
@@ -770,35 +770,6 @@ async fn without_the_database_the_pages_ask_to_come_back() {
     for path in ["/orders/7/track", "/tracking/7", "/pay/7"] {
         is_unavailable(&service, path).await;
     }
-    service.halt().await;
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn a_database_that_swallows_everything_does_not_hold_a_page() {
-    let (backend, database) = proxy::to_database().await;
-    let mut service = service()
-        .database_url(database.url.clone())
-        .without_workers()
-        .start_on(backend)
-        .await;
-    assert_eq!(page_status(&service, "/orders/7/track").await, 404);
-    database.swallow();
-    // The first finds a broken connection, the next ones a new one that never answers.
-    for path in [
-        "/orders/7/track",
-        "/orders/7/track",
-        "/tracking/7",
-        "/pay/7",
-    ] {
-        is_unavailable(&service, path).await;
-    }
-    database.interrupt();
-    database.restore();
-    eventually("pages are shown again", async || {
-        page_status(&service, "/orders/7/track").await == 404
-    })
-    .await;
     service.halt().await;
 }
 

@@ -1,66 +1,108 @@
-//! What the providers' own libraries sign, as published, is taken as it is.
+//! What the providers' own libraries sign, as published, is taken as it is, and what Waybill signs is verified by
+//! libraries of others.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
 
-use crate::support::process::output;
-use crate::support::service;
+use crate::both::api::endpoints::{add, an_order, call, with_endpoints};
+use crate::support::endpoint::StandIn;
+use crate::support::process::{output, run};
+use crate::support::{eventually, service};
 
 const SKIPPED: i32 = 77;
 const REQUESTS: usize = 7;
 
-/// Both halves would do the same.
-mod embedded {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_providers_own_libraries_sign_what_is_taken() {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/provider-libraries");
-        let signed = output(Command::new(script));
-        let said = String::from_utf8_lossy(&signed.stderr);
-        if signed.status.code() == Some(SKIPPED) {
-            eprintln!("{said}");
-            return;
-        }
-        assert!(signed.status.success(), "{said}");
-        let signed = String::from_utf8(signed.stdout).unwrap();
-        let requests: Vec<Value> = signed
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        assert_eq!(requests.len(), REQUESTS, "{signed}");
-        for request in requests {
-            posted(&request).await;
-        }
+#[tokio::test]
+async fn the_providers_own_libraries_sign_what_is_taken() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/provider-libraries");
+    let signed = output(Command::new(script));
+    let said = String::from_utf8_lossy(&signed.stderr);
+    if signed.status.code() == Some(SKIPPED) {
+        eprintln!("{said}");
+        return;
     }
-
-    /// As it was signed, and then with a byte more.
-    async fn posted(signed: &Value) {
-        let text = |name: &str| signed[name].as_str().unwrap();
-        let (provider, secret) = match text("path") {
-            "payment" => ("PAYMENT_PROVIDER", "PAYMENT_WEBHOOK_SECRET"),
-            _ => ("STOREFRONT_PROVIDER", "STOREFRONT_WEBHOOK_SECRET"),
-        };
-        let service = service()
-            .setting(provider, text("provider"))
-            .setting(secret, text("secret"))
-            .without_workers()
-            .start()
-            .await;
-        for (body, status) in [
-            (text("body").to_owned(), 200),
-            (format!("{} ", text("body")), 401),
-        ] {
-            let mut request = service.post_to(&format!("/api/webhooks/{}", text("path")));
-            for (name, value) in signed["headers"].as_object().unwrap() {
-                request = request.header(name, value.as_str().unwrap());
-            }
-            let answer = request.body(body).send().await.unwrap();
-            assert_eq!(answer.status(), status, "{}", text("library"));
-        }
-        assert_eq!(service.count("select count(*) as n from jobs").await, 1);
-        service.stop().await;
+    assert!(signed.status.success(), "{said}");
+    let signed = String::from_utf8(signed.stdout).unwrap();
+    let requests: Vec<Value> = signed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(requests.len(), REQUESTS, "{signed}");
+    for request in requests {
+        posted(&request).await;
     }
+}
+
+/// As it was signed, and then with a byte more.
+async fn posted(signed: &Value) {
+    let text = |name: &str| signed[name].as_str().unwrap();
+    let (provider, secret) = match text("path") {
+        "payment" => ("PAYMENT_PROVIDER", "PAYMENT_WEBHOOK_SECRET"),
+        _ => ("STOREFRONT_PROVIDER", "STOREFRONT_WEBHOOK_SECRET"),
+    };
+    let service = service()
+        .setting(provider, text("provider"))
+        .setting(secret, text("secret"))
+        .without_workers()
+        .start()
+        .await;
+    for (body, status) in [
+        (text("body").to_owned(), 200),
+        (format!("{} ", text("body")), 401),
+    ] {
+        let mut request = service.post_to(&format!("/api/webhooks/{}", text("path")));
+        for (name, value) in signed["headers"].as_object().unwrap() {
+            request = request.header(name, value.as_str().unwrap());
+        }
+        let answer = request.body(body).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{}", text("library"));
+    }
+    assert_eq!(service.count("select count(*) as n from jobs").await, 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn libraries_of_others_verify_what_is_sent() {
+    let service = with_endpoints().start().await;
+    let stand_in = StandIn::start(200).await;
+    let (id, first) = add(&service, &stand_in.url).await;
+    an_order(&service, 1).await;
+    eventually("it is delivered", async || stand_in.ids().len() == 1).await;
+    let key = service.api_key().await;
+    let path = format!("/api/endpoints/{id}/rotate");
+    let (status, rotated) = call(&service, &key, "post", &path, json!({})).await;
+    assert_eq!(status, StatusCode::OK);
+    let second = rotated["secret"].as_str().unwrap();
+    an_order(&service, 2).await;
+    eventually("it is delivered", async || stand_in.ids().len() == 2).await;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let accepted = stand_in.accepted();
+    let (one, two) = (&accepted[0], &accepted[1]);
+    for (secret, received, body, good) in [
+        (first.as_str(), one, one.body.clone(), true),
+        (second, one, one.body.clone(), false),
+        (first.as_str(), one, format!("{} ", one.body), false),
+        (first.as_str(), two, two.body.clone(), true),
+        (second, two, two.body.clone(), true),
+        (second, two, one.body.clone(), false),
+    ] {
+        let line =
+            json!({"secret": secret, "headers": received.headers, "body": body, "good": good});
+        writeln!(file, "{line}").unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/provider-libraries");
+    let mut verify = Command::new(script);
+    verify.arg("verify").arg(file.path());
+    let verified = run(verify).await;
+    let said = String::from_utf8_lossy(&verified.stderr);
+    if verified.status.code() == Some(SKIPPED) {
+        eprintln!("{said}");
+        return;
+    }
+    assert!(verified.status.success(), "{said}");
+    service.stop().await;
 }

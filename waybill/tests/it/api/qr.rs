@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::orders::deliveries::zbar;
+use crate::both::orders::deliveries::zbar;
 use crate::support::{Service, service};
 
 async fn start() -> (Service, String) {

@@ -1,5 +1,7 @@
 //! Who gets into the console, and for how long.
 
+use crate::support::process::{command, free_port, is_ready};
+use std::fs::File;
 use std::time::Duration;
 
 use config::{Config, Mode, Settings};
@@ -483,47 +485,40 @@ fn a_console_that_others_reach_has_an_encrypted_address() {
     }
 }
 
-mod embedded {
-    use std::fs::File;
+/// What `waybill` prints until it is ready, with this setting; it goes on.
+async fn start(folder: &std::path::Path, console: &str) -> (std::process::Child, String) {
+    let (port, printed) = (free_port(), folder.join("printed"));
+    let mut starting = command("waybill", &[("CONSOLE_ADDR", console)]);
+    starting.env_remove("PRIVACY_KEY").current_dir(folder);
+    starting.env("LISTEN_ADDR", format!("127.0.0.1:{port}"));
+    starting.stdout(File::create(&printed).unwrap());
+    let child = starting.spawn().unwrap();
+    is_ready(port).await;
+    (child, std::fs::read_to_string(printed).unwrap())
+}
 
-    use super::*;
-    use crate::support::process::{command, free_port, is_ready};
-
-    /// What `waybill` prints until it is ready, with this setting; it goes on.
-    async fn start(folder: &std::path::Path, console: &str) -> (std::process::Child, String) {
-        let (port, printed) = (free_port(), folder.join("printed"));
-        let mut starting = command("waybill", &[("CONSOLE_ADDR", console)]);
-        starting.env_remove("PRIVACY_KEY").current_dir(folder);
-        starting.env("LISTEN_ADDR", format!("127.0.0.1:{port}"));
-        starting.stdout(File::create(&printed).unwrap());
-        let child = starting.spawn().unwrap();
-        is_ready(port).await;
-        (child, std::fs::read_to_string(printed).unwrap())
-    }
-
-    #[tokio::test]
-    async fn the_first_lines_have_a_link_to_the_console_unless_it_is_off() {
-        let folder = tempfile::tempdir().unwrap();
-        let address = format!("127.0.0.1:{}", free_port());
-        let (mut child, printed) = start(folder.path(), &address).await;
-        let link = printed
-            .split_whitespace()
-            .find(|word| word.starts_with(&format!("http://{address}/sign-in/once?code=")));
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
-        let client = client.build().unwrap();
-        let answer = client.get(link.expect(&printed)).send().await.unwrap();
-        assert_eq!(answer.status(), 303);
-        let page = client.get(format!("http://{address}/"));
-        let page = page.header("Cookie", Session::of(&answer).cookie);
-        let page = page.send().await.unwrap().text().await.unwrap();
-        assert!(page.contains("All is well"), "{page}");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let (mut child, printed) = start(folder.path(), "off").await;
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(!printed.contains("console"), "{printed}");
-    }
+#[tokio::test]
+async fn the_first_lines_have_a_link_to_the_console_unless_it_is_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("127.0.0.1:{}", free_port());
+    let (mut child, printed) = start(folder.path(), &address).await;
+    let link = printed
+        .split_whitespace()
+        .find(|word| word.starts_with(&format!("http://{address}/sign-in/once?code=")));
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let client = client.build().unwrap();
+    let answer = client.get(link.expect(&printed)).send().await.unwrap();
+    assert_eq!(answer.status(), 303);
+    let page = client.get(format!("http://{address}/"));
+    let page = page.header("Cookie", Session::of(&answer).cookie);
+    let page = page.send().await.unwrap().text().await.unwrap();
+    assert!(page.contains("All is well"), "{page}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (mut child, printed) = start(folder.path(), "off").await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!printed.contains("console"), "{printed}");
 }
 
 #[tokio::test]

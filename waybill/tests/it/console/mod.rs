@@ -3,7 +3,6 @@
 pub mod access;
 mod accessibility;
 pub mod browser;
-mod charts;
 mod identity;
 pub mod live;
 mod now;
@@ -15,4 +14,3 @@ pub mod search;
 mod secrets;
 mod tasks;
 mod world;
-pub mod writes;

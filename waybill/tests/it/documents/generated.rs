@@ -146,7 +146,7 @@ mod crash_points {
     use platform::crash_point::POINTS;
 
     use super::{code, table};
-    use crate::faults::crash_points::table::{LEFT_OUT, TRANSACTIONS, area};
+    use crate::both::faults::crash_points::table::{LEFT_OUT, TRANSACTIONS, area};
 
     pub fn points() -> String {
         let rows = POINTS.iter().map(|(point, name, meaning)| {

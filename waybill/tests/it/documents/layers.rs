@@ -208,7 +208,7 @@ fn a_writer_elsewhere_is_found() {
         assert_eq!(writers(sources.into_iter()), Vec::<String>::new(), "{text}");
     }
     let elsewhere = [
-        ("waybill/tests/it/api/events.rs", found[6]),
+        ("waybill/tests/it/both/api/events.rs", found[6]),
         ("common/store/src/orders/records.rs", found[0]),
     ];
     assert_eq!(writers(elsewhere.into_iter()), Vec::<String>::new());

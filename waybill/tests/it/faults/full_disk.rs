@@ -111,54 +111,50 @@ fn created(seed: u64) -> Delivery {
     order("orders/create", seed).id(&format!("w-{seed}"))
 }
 
-mod embedded {
-    use super::*;
-
-    /// PostgreSQL's disk is PostgreSQL's own affair.
-    #[tokio::test]
-    async fn a_full_disk_means_503_and_nothing_remembered_until_there_is_room() {
-        if !can_mount() {
-            return;
-        }
-        let backend = Backend::create().await;
-        let product = Product::start(&backend, |disk| {
-            let url = format!("sqlite://{}/waybill.db", disk.display());
-            vec![("DATABASE_URL".to_owned(), url)]
-        })
-        .await;
-        assert_eq!(product.post(&created(0)).await.0, 200);
-        product.fill();
-        // The database still has some room of its own.
-        let mut accepted = 1;
-        let refused = loop {
-            let (status, code) = product.post(&created(accepted)).await;
-            if status != 200 {
-                assert_eq!((status, code.as_deref()), (503, Some("COMMERCE_009")));
-                break accepted;
-            }
-            accepted += 1;
-            assert!(accepted < 10_000, "the disk never got full");
-        };
-        product.make_room();
-        eventually(
-            "what was refused is accepted, and is no duplicate",
-            async || {
-                let (status, _) = product.post(&created(refused)).await;
-                assert!([200, 503].contains(&status), "{status}");
-                status == 200
-            },
-        )
-        .await;
-        for seed in 0..=refused {
-            assert_eq!(product.post(&created(seed)).await.0, 409, "{seed} is kept");
-        }
-        let expected = i64::try_from(refused + 1).unwrap();
-        within(Duration::from_mins(1), "each is done once", async || {
-            product.count("select count(*) as n from orders").await == Some(expected)
-                && product.count(DONE).await == Some(expected)
-        })
-        .await;
+/// PostgreSQL's disk is PostgreSQL's own affair.
+#[tokio::test]
+async fn a_full_disk_means_503_and_nothing_remembered_until_there_is_room() {
+    if !can_mount() {
+        return;
     }
+    let backend = Backend::create().await;
+    let product = Product::start(&backend, |disk| {
+        let url = format!("sqlite://{}/waybill.db", disk.display());
+        vec![("DATABASE_URL".to_owned(), url)]
+    })
+    .await;
+    assert_eq!(product.post(&created(0)).await.0, 200);
+    product.fill();
+    // The database still has some room of its own.
+    let mut accepted = 1;
+    let refused = loop {
+        let (status, code) = product.post(&created(accepted)).await;
+        if status != 200 {
+            assert_eq!((status, code.as_deref()), (503, Some("COMMERCE_009")));
+            break accepted;
+        }
+        accepted += 1;
+        assert!(accepted < 10_000, "the disk never got full");
+    };
+    product.make_room();
+    eventually(
+        "what was refused is accepted, and is no duplicate",
+        async || {
+            let (status, _) = product.post(&created(refused)).await;
+            assert!([200, 503].contains(&status), "{status}");
+            status == 200
+        },
+    )
+    .await;
+    for seed in 0..=refused {
+        assert_eq!(product.post(&created(seed)).await.0, 409, "{seed} is kept");
+    }
+    let expected = i64::try_from(refused + 1).unwrap();
+    within(Duration::from_mins(1), "each is done once", async || {
+        product.count("select count(*) as n from orders").await == Some(expected)
+            && product.count(DONE).await == Some(expected)
+    })
+    .await;
 }
 
 const DONE: &str = "select count(*) as n from jobs where kind = 'orders/create' and state = 'done'";

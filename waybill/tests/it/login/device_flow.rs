@@ -745,38 +745,34 @@ async fn where_login_is_not_set_up_everyone_gets_that_answer() {
     service.stop().await;
 }
 
-mod embedded {
-    use super::*;
-
-    /// Nobody who reads the database learns a token, a device code or an address.
-    #[tokio::test]
-    async fn nothing_secret_is_at_rest_in_clear() {
-        let desk = desk().await;
-        let (device_code, user_code) = desk.code().await;
-        desk.identity().approve(&user_code, "octavia").unwrap();
-        let token = desk.poll(&device_code).await.body["access_token"].to_string();
-        let token = token.trim_matches('"').to_owned();
-        let path = desk.service.backend.database_url.clone();
-        let path = path.strip_prefix("sqlite://").unwrap().to_owned();
-        // The log is written by then, whether it was folded in or not.
-        pause(Duration::from_millis(50)).await;
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes.extend(std::fs::read(format!("{path}-wal")).unwrap_or_default());
-        let holds = |text: &str| {
-            bytes
-                .windows(text.len())
-                .any(|part| part == text.as_bytes())
-        };
-        assert!(holds("octavia"), "the right file is looked at");
-        for secret in [
-            token.as_str(),
-            &device_code,
-            &user_code,
-            "octavia@",
-            "example.com",
-        ] {
-            assert!(!holds(secret), "{secret}");
-        }
-        desk.stop().await;
+/// Nobody who reads the database learns a token, a device code or an address.
+#[tokio::test]
+async fn nothing_secret_is_at_rest_in_clear() {
+    let desk = desk().await;
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "octavia").unwrap();
+    let token = desk.poll(&device_code).await.body["access_token"].to_string();
+    let token = token.trim_matches('"').to_owned();
+    let path = desk.service.backend.database_url.clone();
+    let path = path.strip_prefix("sqlite://").unwrap().to_owned();
+    // The log is written by then, whether it was folded in or not.
+    pause(Duration::from_millis(50)).await;
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend(std::fs::read(format!("{path}-wal")).unwrap_or_default());
+    let holds = |text: &str| {
+        bytes
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
+    };
+    assert!(holds("octavia"), "the right file is looked at");
+    for secret in [
+        token.as_str(),
+        &device_code,
+        &user_code,
+        "octavia@",
+        "example.com",
+    ] {
+        assert!(!holds(secret), "{secret}");
     }
+    desk.stop().await;
 }

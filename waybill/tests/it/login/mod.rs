@@ -4,8 +4,6 @@ pub mod command;
 pub mod device_flow;
 pub mod identity_provider;
 pub mod license_commands;
-pub mod licenses;
-pub mod limit;
 pub mod responses;
 pub mod settings;
 pub mod standard_clients;

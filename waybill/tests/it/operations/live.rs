@@ -536,65 +536,61 @@ async fn a_listener_from_afar_waits_for_a_service_that_is_away() {
     second.terminate().await;
 }
 
-mod embedded {
-    use super::*;
+/// The terminal of `waybill` without a command.
+async fn started(folder: &std::path::Path, port: u16, more: &[(&str, &str)]) -> Lines {
+    let address = format!("127.0.0.1:{port}");
+    let mut starting = command(
+        "waybill",
+        &[("LISTEN_ADDR", &address), ("RUST_LOG", "warn")],
+    );
+    starting.current_dir(folder).envs(more.iter().copied());
+    let mut terminal = Lines::of(starting);
+    terminal.until("Ctrl-C stops it").await;
+    is_ready(port).await;
+    terminal
+}
 
-    /// The terminal of `waybill` without a command.
-    async fn started(folder: &std::path::Path, port: u16, more: &[(&str, &str)]) -> Lines {
-        let address = format!("127.0.0.1:{port}");
-        let mut starting = command(
-            "waybill",
-            &[("LISTEN_ADDR", &address), ("RUST_LOG", "warn")],
-        );
-        starting.current_dir(folder).envs(more.iter().copied());
-        let mut terminal = Lines::of(starting);
-        terminal.until("Ctrl-C stops it").await;
-        is_ready(port).await;
-        terminal
-    }
+async fn post(port: u16, topic: &str) {
+    let secret = config::DEVELOPMENT_STOREFRONT_SECRET;
+    let posted = reqwest::Client::new()
+        .post(format!("http://127.0.0.1:{port}/api/webhooks/storefront"))
+        .header("X-Storefront-Topic", topic)
+        .header("X-Storefront-Hmac-Sha256", sign_storefront(secret, b"{}"))
+        .body("{}");
+    assert_eq!(posted.send().await.unwrap().status(), 200);
+}
 
-    async fn post(port: u16, topic: &str) {
-        let secret = config::DEVELOPMENT_STOREFRONT_SECRET;
-        let posted = reqwest::Client::new()
-            .post(format!("http://127.0.0.1:{port}/api/webhooks/storefront"))
-            .header("X-Storefront-Topic", topic)
-            .header("X-Storefront-Hmac-Sha256", sign_storefront(secret, b"{}"))
-            .body("{}");
-        assert_eq!(posted.send().await.unwrap().status(), 200);
-    }
+#[tokio::test]
+async fn development_shows_its_deliveries_where_somebody_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut shown = started(folder.path(), port, &[("SHOW_DELIVERIES", "true")]).await;
+    // It may begin to listen a moment after it is ready.
+    let line = async { shown.until("app/uninstalled").await };
+    let posting = async {
+        loop {
+            post(port, "app/uninstalled").await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let line = tokio::select! {
+        line = line => line,
+        () = posting => unreachable!("it has no end"),
+    };
+    assert!(line.ends_with("kept"), "{line}");
+    shown.interrupt();
+    assert_eq!(shown.end().await.0, Some(0));
 
-    #[tokio::test]
-    async fn development_shows_its_deliveries_where_somebody_looks() {
-        let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
-        let mut shown = started(folder.path(), port, &[("SHOW_DELIVERIES", "true")]).await;
-        // It may begin to listen a moment after it is ready.
-        let line = async { shown.until("app/uninstalled").await };
-        let posting = async {
-            loop {
-                post(port, "app/uninstalled").await;
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-        };
-        let line = tokio::select! {
-            line = line => line,
-            () = posting => unreachable!("it has no end"),
-        };
-        assert!(line.ends_with("kept"), "{line}");
-        shown.interrupt();
-        assert_eq!(shown.end().await.0, Some(0));
-
-        // Nobody looks at a pipe.
-        let silent = started(folder.path(), port, &[]).await;
-        post(port, "app/installed").await;
-        silent.interrupt();
-        let (code, out, _) = silent.end().await;
-        assert_eq!(code, Some(0));
-        assert!(
-            !out.iter().any(|line| line.contains("app/installed")),
-            "{out:?}"
-        );
-    }
+    // Nobody looks at a pipe.
+    let silent = started(folder.path(), port, &[]).await;
+    post(port, "app/installed").await;
+    silent.interrupt();
+    let (code, out, _) = silent.end().await;
+    assert_eq!(code, Some(0));
+    assert!(
+        !out.iter().any(|line| line.contains("app/installed")),
+        "{out:?}"
+    );
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use domain::signature::sign_storefront;
 use serde_json::Value;
 use store::refused_deliveries::KEPT;
 
-use super::doctor::doctor;
+use crate::both::operations::doctor::doctor;
 use crate::support::delivery::{Delivery, order, payment_at};
 use crate::support::operator::{json, said};
 use crate::support::process::run;

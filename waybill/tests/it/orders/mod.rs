@@ -1,8 +1,3 @@
 //! Orders, from their deliveries to what follows from them.
 
-pub mod agreements;
-pub mod deliveries;
 pub mod notifications;
-pub mod providers;
-pub mod storm;
-pub mod topics;

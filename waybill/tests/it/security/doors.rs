@@ -564,112 +564,107 @@ async fn logged() -> Logged {
     }
 }
 
-mod embedded {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_forwarding_header_without_trusted_proxies_is_reported_once() {
-        for (name, value) in [
-            ("X-Forwarded-For", "203.0.113.7"),
-            ("Forwarded", "for=\"[2001:db8::1]:80\""),
-        ] {
-            let service = logged().await;
-            let url = format!("http://127.0.0.1:{}/livez", service.port);
-            let client = reqwest::Client::new();
-            assert!(lines(&service.log, "TRUSTED_PROXIES").is_empty());
-            for _ in 0..3 {
-                let answer = client.get(&url).header(name, value).send().await.unwrap();
-                assert_eq!(answer.status(), 200);
-            }
-            eventually("it is reported", async || {
-                !lines(&service.log, "TRUSTED_PROXIES").is_empty()
-            })
-            .await;
-            let reported = lines(&service.log, "TRUSTED_PROXIES");
-            assert_eq!(reported.len(), 1, "{reported:?}");
-            assert_eq!(reported[0]["level"], "WARN");
-            let line = reported[0].to_string();
-            assert!(
-                !line.contains("203.0.113.7") && !line.contains("2001"),
-                "{line}"
-            );
-        }
-    }
-
-    #[tokio::test]
-    async fn refused_deliveries_are_reported_at_once_and_then_counted() {
+#[tokio::test]
+async fn a_forwarding_header_without_trusted_proxies_is_reported_once() {
+    for (name, value) in [
+        ("X-Forwarded-For", "203.0.113.7"),
+        ("Forwarded", "for=\"[2001:db8::1]:80\""),
+    ] {
         let service = logged().await;
+        let url = format!("http://127.0.0.1:{}/livez", service.port);
         let client = reqwest::Client::new();
-        let url = format!("http://127.0.0.1:{}/api/webhooks/storefront", service.port);
-        let forged = sign_storefront("another secret", b"{}");
-        for n in 0..50 {
-            let request = client.post(&url).body(format!("{{\"id\":{n}}}"));
-            let request = request.header("X-Storefront-Hmac-Sha256", &forged);
-            assert_eq!(request.send().await.unwrap().status(), 401);
+        assert!(lines(&service.log, "TRUSTED_PROXIES").is_empty());
+        for _ in 0..3 {
+            let answer = client.get(&url).header(name, value).send().await.unwrap();
+            assert_eq!(answer.status(), 200);
         }
-        // Another reason is another line.
-        let signed = sign_storefront(STOREFRONT_SECRET, b"{}");
-        let request = client.post(&url).body("{}");
-        let request = request.header("X-Storefront-Hmac-Sha256", signed);
-        assert_eq!(request.send().await.unwrap().status(), 422);
-        eventually("both reasons are reported", async || {
-            lines(&service.log, "a delivery was refused").len() == 2
+        eventually("it is reported", async || {
+            !lines(&service.log, "TRUSTED_PROXIES").is_empty()
         })
         .await;
-        eventually("the others are counted", async || {
-            !lines(&service.log, "more deliveries were refused").is_empty()
-        })
-        .await;
-        let at_once = lines(&service.log, "a delivery was refused");
-        assert_eq!(at_once.len(), 2, "{at_once:?}");
-        let counted = lines(&service.log, "more deliveries were refused");
-        assert_eq!(counted.len(), 1, "{counted:?}");
-        let text = counted[0].to_string();
-        assert!(text.contains("49") && text.contains("signature"), "{text}");
+        let reported = lines(&service.log, "TRUSTED_PROXIES");
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert_eq!(reported[0]["level"], "WARN");
+        let line = reported[0].to_string();
+        assert!(
+            !line.contains("203.0.113.7") && !line.contains("2001"),
+            "{line}"
+        );
     }
+}
 
-    #[tokio::test]
-    async fn development_has_no_limits_unless_they_are_set() {
-        for (set, expected) in [(None, 60), (Some("2"), 40)] {
-            let folder = tempfile::tempdir().unwrap();
-            let port = free_port();
-            let mut settings = vec![
-                ("LISTEN_ADDR".into(), format!("127.0.0.1:{port}")),
-                ("PUBLIC_URL".into(), format!("http://127.0.0.1:{port}")),
-                ("RUST_LOG".into(), "warn".into()),
-                (
-                    "DATABASE_URL".into(),
-                    format!("sqlite://{}", folder.path().join("dev.db").display()),
-                ),
-            ];
-            if let Some(rate) = set {
-                settings.push(("STOREFRONT_RATE_PER_SECOND".into(), rate.to_owned()));
-            }
-            let _process = Process::start("waybill", &[], &settings);
-            is_ready(port).await;
-            let url = format!("http://127.0.0.1:{port}/api/webhooks/storefront");
-            let client = reqwest::Client::new();
-            let posts = (0..60).map(|n| {
-                let body = format!("{{\"id\":{n}}}");
-                let signature =
-                    sign_storefront(config::DEVELOPMENT_STOREFRONT_SECRET, body.as_bytes());
-                client
-                    .post(&url)
-                    .header("X-Storefront-Topic", "products/update")
-                    .header("X-Storefront-Hmac-Sha256", signature)
-                    .body(body)
-                    .send()
-            });
-            let answers = futures_util::future::join_all(posts).await;
-            let accepted = answers
-                .into_iter()
-                .filter(|it| it.as_ref().unwrap().status() == 200);
-            let accepted = accepted.count();
-            // A second or two may pass meanwhile.
-            assert!(
-                (expected..=expected + 8).contains(&accepted),
-                "{accepted} of {expected}"
-            );
+#[tokio::test]
+async fn refused_deliveries_are_reported_at_once_and_then_counted() {
+    let service = logged().await;
+    let client = reqwest::Client::new();
+    let url = format!("http://127.0.0.1:{}/api/webhooks/storefront", service.port);
+    let forged = sign_storefront("another secret", b"{}");
+    for n in 0..50 {
+        let request = client.post(&url).body(format!("{{\"id\":{n}}}"));
+        let request = request.header("X-Storefront-Hmac-Sha256", &forged);
+        assert_eq!(request.send().await.unwrap().status(), 401);
+    }
+    // Another reason is another line.
+    let signed = sign_storefront(STOREFRONT_SECRET, b"{}");
+    let request = client.post(&url).body("{}");
+    let request = request.header("X-Storefront-Hmac-Sha256", signed);
+    assert_eq!(request.send().await.unwrap().status(), 422);
+    eventually("both reasons are reported", async || {
+        lines(&service.log, "a delivery was refused").len() == 2
+    })
+    .await;
+    eventually("the others are counted", async || {
+        !lines(&service.log, "more deliveries were refused").is_empty()
+    })
+    .await;
+    let at_once = lines(&service.log, "a delivery was refused");
+    assert_eq!(at_once.len(), 2, "{at_once:?}");
+    let counted = lines(&service.log, "more deliveries were refused");
+    assert_eq!(counted.len(), 1, "{counted:?}");
+    let text = counted[0].to_string();
+    assert!(text.contains("49") && text.contains("signature"), "{text}");
+}
+
+#[tokio::test]
+async fn development_has_no_limits_unless_they_are_set() {
+    for (set, expected) in [(None, 60), (Some("2"), 40)] {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let mut settings = vec![
+            ("LISTEN_ADDR".into(), format!("127.0.0.1:{port}")),
+            ("PUBLIC_URL".into(), format!("http://127.0.0.1:{port}")),
+            ("RUST_LOG".into(), "warn".into()),
+            (
+                "DATABASE_URL".into(),
+                format!("sqlite://{}", folder.path().join("dev.db").display()),
+            ),
+        ];
+        if let Some(rate) = set {
+            settings.push(("STOREFRONT_RATE_PER_SECOND".into(), rate.to_owned()));
         }
+        let _process = Process::start("waybill", &[], &settings);
+        is_ready(port).await;
+        let url = format!("http://127.0.0.1:{port}/api/webhooks/storefront");
+        let client = reqwest::Client::new();
+        let posts = (0..60).map(|n| {
+            let body = format!("{{\"id\":{n}}}");
+            let signature = sign_storefront(config::DEVELOPMENT_STOREFRONT_SECRET, body.as_bytes());
+            client
+                .post(&url)
+                .header("X-Storefront-Topic", "products/update")
+                .header("X-Storefront-Hmac-Sha256", signature)
+                .body(body)
+                .send()
+        });
+        let answers = futures_util::future::join_all(posts).await;
+        let accepted = answers
+            .into_iter()
+            .filter(|it| it.as_ref().unwrap().status() == 200);
+        let accepted = accepted.count();
+        // A second or two may pass meanwhile.
+        assert!(
+            (expected..=expected + 8).contains(&accepted),
+            "{accepted} of {expected}"
+        );
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use store::sql::Db;
 use uuid::Uuid;
 
-use crate::api::events::UNPUBLISHED;
+use crate::both::api::events::UNPUBLISHED;
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
 use crate::support::order::{body, captured, deliver, order_delivery, post_all};

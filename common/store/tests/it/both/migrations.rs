@@ -8,7 +8,7 @@ use store::sql::{Db, Tx, column};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::sql::{leak, postgres, times};
+use super::sql::{leak, postgres, times};
 
 const TABLE: Source = (
     1,

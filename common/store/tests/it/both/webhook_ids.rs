@@ -10,7 +10,7 @@ use store::sql::Db;
 use store::webhook_ids::{Claim, DeliveryId, forget, forget_expired, job, remember};
 use uuid::{Uuid, uuid};
 
-use crate::migrations::Own;
+use super::migrations::Own;
 
 const TTL: Duration = Duration::from_mins(1);
 const NOW: Timestamp = Timestamp(1_800_000_000_000);

@@ -13,7 +13,7 @@ use store::notifications;
 use store::privacy_requests::{self, RequestEntry};
 use uuid::Uuid;
 
-use crate::privacy::erasure::places;
+use crate::both::privacy::erasure::places;
 use crate::support::backend::{is_distributed, statement};
 use crate::support::canary::{Found, Gaps, compress_nothing, scan_database_files, word};
 use crate::support::delivery::{Delivery, SHOP, storefront};
@@ -49,7 +49,7 @@ fn redact(customer: &Value, orders: &[i64]) -> Delivery {
 }
 
 /// Posts a request; its id.
-async fn ask(service: &Service, delivery: &Delivery) -> Uuid {
+pub async fn ask(service: &Service, delivery: &Delivery) -> Uuid {
     let response = service.post(delivery).await;
     assert_eq!(response.status(), 200);
     let id = response.headers()["x-request-id"].to_str().unwrap();
@@ -702,43 +702,4 @@ async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
     let left = everybody().await.len();
     assert_eq!(left, usize::try_from(PEOPLE / 2).unwrap());
     service.stop().await;
-}
-
-mod embedded {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_key_that_a_database_made_can_be_taken_out_and_set() {
-        let service = service().without_workers().start().await;
-        let id = ask(&service, &request("customers/data_request", 1)).await;
-        let file = service.backend.folder().join("privacy.key");
-        let taken = [
-            "privacy",
-            "key",
-            "--output",
-            file.to_str().unwrap(),
-            "--by",
-            "ann",
-        ];
-        let reported = said(&service, &taken).await;
-        let key = std::fs::read_to_string(&file).unwrap();
-        assert!(key.trim().len() > 32 && !reported.contains(key.trim()));
-        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
-        assert_eq!(mode & 0o777, 0o600);
-        let with_key = async |arguments: &[&str]| {
-            crate::support::requests::waybill(&service, &[("PRIVACY_KEY", key.trim())], arguments)
-                .await
-        };
-        let verified = with_key(&["audit", "verify"]).await;
-        assert!(verified.status.success(), "{verified:?}");
-        // Who sets it no longer needs the copy beside the data.
-        let kept = "select count(*) as n from privacy_keys where secret is not null";
-        assert_eq!(service.count(kept).await, 0);
-        let (_, without) = refused(&service, &["audit", "verify"]).await;
-        assert!(without.contains("PRIVACY_KEY"), "{without}");
-        let again = with_key(&["privacy", "key", "--output", "/nowhere/key"]).await;
-        assert_eq!(again.status.code(), Some(1));
-        let _ = id;
-        service.stop().await;
-    }
 }

@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use sandbox::sample;
 use serde_json::{Value, json};
 
-use crate::orders::deliveries::zbar;
+use crate::both::orders::deliveries::zbar;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::operator;
 use crate::support::order::{

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use store::{erasures, privacy_requests};
 use uuid::Uuid;
 
-use crate::privacy::erasure::places;
+use crate::both::privacy::erasure::places;
 use crate::support::backend::{Backend, Backup, is_distributed, statement};
 use crate::support::canary::{Found, address, email, phone, scan, scan_database, scan_files, word};
 use crate::support::delivery::{Delivery, SHOP, storefront};

@@ -9,7 +9,7 @@ use domain::job::State;
 use sandbox::{Intent, Options as SandboxOptions, PAYMENT_KEY, Sandbox};
 use serde_json::{Value, json};
 
-use crate::payments::events::{declined_intent, with_api};
+use crate::both::payments::events::{declined_intent, with_api};
 use crate::support::delivery::SHOP;
 use crate::support::operator::said;
 use crate::support::order::{

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use store::privacy_requests::{self, RequestEntry};
 use store::{audit, erasure};
 
-use crate::privacy::erasure::places;
+use crate::both::privacy::erasure::places;
 use crate::support::backend::statement;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, deliver, order_delivery, pact, with};

@@ -4,7 +4,7 @@ use domain::job::State;
 use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json as value};
 
-use crate::privacy::erasure::places;
+use crate::both::privacy::erasure::places;
 use crate::support::delivery::{SHOP, order, storefront};
 use crate::support::operator::{json, refused, said};
 use crate::support::order::{body, deliver, order_delivery, post_all, rows};

@@ -10,6 +10,5 @@ mod failures;
 mod logins;
 mod moves;
 mod people;
-mod release;
 mod starts;
 mod world;

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::callers::Callers;
-use crate::orders::storm::{are_conserved, are_right, deliveries, know_payments, lives};
+use crate::both::orders::storm::{are_conserved, are_right, deliveries, know_payments, lives};
 use crate::support::backend::{Backend, PRIVACY_KEY, environment};
 use crate::support::canary::{Found, address, email, phone, scan, scan_files, word};
 use crate::support::cluster::Cluster;

@@ -4,7 +4,7 @@ use std::slice;
 
 use super::table::{Area, targets};
 use super::world::World;
-use crate::orders::storm::{are_conserved, are_right, deliveries, know_payments, lives};
+use crate::both::orders::storm::{are_conserved, are_right, deliveries, know_payments, lives};
 
 /// Orders of one wave: one that stays paid, one that is fulfilled, one that is given back.
 const WAVE: usize = 3;

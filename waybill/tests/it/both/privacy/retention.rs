@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use store::audit;
 use workers::Worker;
 
-use crate::api::events::UNPUBLISHED;
+use crate::both::api::events::UNPUBLISHED;
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::storefront;
 use crate::support::order::{body, captured, deliver, order_delivery};

@@ -3,7 +3,7 @@
 //! The transactions are found in the sources, so none can be forgotten: one that is neither in
 //! [`TRANSACTIONS`] nor in [`LEFT_OUT`] fails a test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use platform::crash_point::{Moment, POINTS, Point};
@@ -206,7 +206,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
 ];
 
 /// Transactions that only read: they have no first write.
-const READ_ONLY: &[&str] = &[
+pub const READ_ONLY: &[&str] = &[
     "workers::handlers::privacy::export::look",
     "workers::handlers::privacy::export::is_erased",
 ];
@@ -461,29 +461,4 @@ fn find_in_text(path: &str, text: &str, found: &mut BTreeMap<String, String>) {
             found.insert(name.unwrap_or_default(), format!("{path}:{}", nth + 1));
         }
     }
-}
-
-#[test]
-fn every_transaction_and_every_commit_has_crash_points_and_a_test_that_ends_a_process_there() {
-    let found: BTreeSet<String> = transactions().into_keys().collect();
-    let crashed = TRANSACTIONS.iter().map(|(name, ..)| *name);
-    let left_out = LEFT_OUT.iter().map(|(name, _)| *name);
-    let listed: Vec<&str> = crashed.chain(left_out).collect();
-    let known: BTreeSet<String> = listed.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(listed.len(), known.len(), "each is listed once");
-    let (new, gone) = (&found - &known, &known - &found);
-    assert!(
-        new.is_empty(),
-        "these begin transactions, and are not in the table: {new:#?}"
-    );
-    assert!(gone.is_empty(), "these begin none any more: {gone:#?}");
-    for name in READ_ONLY {
-        assert!(known.contains(*name), "{name}");
-    }
-    let names: BTreeSet<&str> = POINTS.iter().map(|(_, name, _)| *name).collect();
-    assert_eq!(
-        names.len(),
-        POINTS.len(),
-        "each point has a name of its own"
-    );
 }

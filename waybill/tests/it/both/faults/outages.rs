@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::job::{Queue, State};
 use store::sql::Db;
 
+use crate::api::pages;
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
 use crate::support::process::free_port;
@@ -380,4 +381,33 @@ async fn a_dead_job_shows_in_the_dead_letter_queue() {
     })
     .await;
     service.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_database_that_swallows_everything_does_not_hold_a_page() {
+    let (backend, database) = proxy::to_database().await;
+    let mut service = service()
+        .database_url(database.url.clone())
+        .without_workers()
+        .start_on(backend)
+        .await;
+    assert_eq!(pages::page_status(&service, "/orders/7/track").await, 404);
+    database.swallow();
+    // The first finds a broken connection, the next ones a new one that never answers.
+    for path in [
+        "/orders/7/track",
+        "/orders/7/track",
+        "/tracking/7",
+        "/pay/7",
+    ] {
+        pages::is_unavailable(&service, path).await;
+    }
+    database.interrupt();
+    database.restore();
+    eventually("pages are shown again", async || {
+        pages::page_status(&service, "/orders/7/track").await == 404
+    })
+    .await;
+    service.halt().await;
 }

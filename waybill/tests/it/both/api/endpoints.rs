@@ -2,15 +2,11 @@
 //! sequence, and no endpoint waits for another.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use domain::api_key::{Rights, Scope, Shops};
 use domain::endpoint::State;
 use domain::job;
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 use store::endpoints;
 use tokio::time::Instant;
@@ -28,11 +24,17 @@ use crate::support::{
     Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service, within,
 };
 
-fn with_endpoints() -> Options {
+pub fn with_endpoints() -> Options {
     service().setting("ENDPOINT_NETWORKS", "127.0.0.0/8")
 }
 
-async fn call(service: &Service, key: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+pub async fn call(
+    service: &Service,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: Value,
+) -> (u16, Value) {
     let request = match method {
         "get" => service.get(path),
         "delete" => service.delete(path),
@@ -51,7 +53,7 @@ async fn call(service: &Service, key: &str, method: &str, path: &str, body: Valu
 }
 
 /// Adds an endpoint over the API; its id and its secret.
-async fn add(service: &Service, url: &str) -> (Uuid, String) {
+pub async fn add(service: &Service, url: &str) -> (Uuid, String) {
     let key = service.api_key().await;
     let body = json!({ "url": url });
     let (status, added) = call(service, &key, "post", "/api/endpoints", body).await;
@@ -71,7 +73,7 @@ async fn nearly_given_up(service: &Service) {
     service.execute(nearly).await;
 }
 
-async fn an_order(service: &Service, seed: u64) {
+pub async fn an_order(service: &Service, seed: u64) {
     let order = order("orders/create", seed).id(&format!("w-{seed}"));
     assert_eq!(service.answer(&order).await.0, 200);
 }
@@ -706,53 +708,4 @@ async fn when_the_process_that_sends_is_killed_another_one_does() {
     let held = "select count(*) as n from leases where name = 'webhooks'";
     assert_eq!(beside.count(held).await, 0, "it was released");
     beside.stop().await;
-}
-
-/// Both halves would do the same.
-mod embedded {
-    use super::*;
-
-    const SKIPPED: i32 = 77;
-
-    #[tokio::test]
-    async fn libraries_of_others_verify_what_is_sent() {
-        let service = with_endpoints().start().await;
-        let stand_in = StandIn::start(200).await;
-        let (id, first) = add(&service, &stand_in.url).await;
-        an_order(&service, 1).await;
-        eventually("it is delivered", async || stand_in.ids().len() == 1).await;
-        let key = service.api_key().await;
-        let path = format!("/api/endpoints/{id}/rotate");
-        let (status, rotated) = call(&service, &key, "post", &path, json!({})).await;
-        assert_eq!(status, StatusCode::OK);
-        let second = rotated["secret"].as_str().unwrap();
-        an_order(&service, 2).await;
-        eventually("it is delivered", async || stand_in.ids().len() == 2).await;
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let accepted = stand_in.accepted();
-        let (one, two) = (&accepted[0], &accepted[1]);
-        for (secret, received, body, good) in [
-            (first.as_str(), one, one.body.clone(), true),
-            (second, one, one.body.clone(), false),
-            (first.as_str(), one, format!("{} ", one.body), false),
-            (first.as_str(), two, two.body.clone(), true),
-            (second, two, two.body.clone(), true),
-            (second, two, one.body.clone(), false),
-        ] {
-            let line =
-                json!({"secret": secret, "headers": received.headers, "body": body, "good": good});
-            writeln!(file, "{line}").unwrap();
-        }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/provider-libraries");
-        let mut verify = Command::new(script);
-        verify.arg("verify").arg(file.path());
-        let verified = run(verify).await;
-        let said = String::from_utf8_lossy(&verified.stderr);
-        if verified.status.code() == Some(SKIPPED) {
-            eprintln!("{said}");
-            return;
-        }
-        assert!(verified.status.success(), "{said}");
-        service.stop().await;
-    }
 }

@@ -1,0 +1,3 @@
+//! The store on SQLite and on PostgreSQL, beside the model.
+
+mod differential;

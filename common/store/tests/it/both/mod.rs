@@ -1,0 +1,5 @@
+//! Statements, locks and migrations, on SQLite and on PostgreSQL.
+
+mod migrations;
+pub mod sql;
+mod webhook_ids;

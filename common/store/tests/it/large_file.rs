@@ -1,0 +1,126 @@
+//! Erased text is cleared from a large SQLite file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use store::sql::column;
+use uuid::Uuid;
+
+use crate::both::sql::{scratch, times};
+
+/// Rows of a large file, whose odd ones are erased, make at least 48 MiB. With
+/// `LARGE_FILE_TIMES=10` there are ten times as many.
+const ROWS: i64 = 60_000;
+const MIB: u64 = 48;
+/// Of one transaction.
+const CHUNK: usize = 2_000;
+/// A writer may wait for so long, on a busy machine too.
+const LONGEST: Duration = Duration::from_secs(1);
+
+fn word(id: i64) -> String {
+    format!("cnry{:07}{}", id, if id % 2 == 1 { "odd" } else { "even" })
+}
+
+/// Some of the words are as long as several pages.
+fn data(id: i64) -> Vec<u8> {
+    let times = if id % 50 == 0 { 700 } else { id % 80 + 1 };
+    let times = usize::try_from(times).unwrap();
+    format!("{}.", word(id)).repeat(times).into_bytes()
+}
+
+fn found(files: &[PathBuf], ending: &[u8]) -> usize {
+    let mut found = 0;
+    for file in files {
+        let bytes = std::fs::read(file).unwrap_or_default();
+        let heads = bytes.windows(14).filter(|it| it.starts_with(b"cnry"));
+        found += heads.filter(|it| it[11..].starts_with(ending)).count();
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_a_large_file_is_cleared_of_what_was_erased_while_others_write() {
+    let times = times("LARGE_FILE_TIMES");
+    let rows = ROWS * i64::from(times);
+    let scratch = scratch(2).await;
+    let db = &scratch.db;
+    let mut tx = db.begin().await.unwrap();
+    let index = scratch.sql("create index things_name on things (name)");
+    tx.query(index).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    // In no order, so that rows are moved from page to page.
+    let ids: Vec<i64> = (0..rows).map(|nth| nth * 37_199 % rows).collect();
+    for ids in ids.chunks(CHUNK) {
+        let mut tx = db.begin().await.unwrap();
+        let names: Vec<String> = ids.iter().map(|id| word(*id)).collect();
+        let values: Vec<Vec<u8>> = ids.iter().map(|id| data(*id)).collect();
+        let columns = [
+            column("id", ids.to_vec()),
+            column("name", names.iter().map(String::as_str).collect::<Vec<_>>()),
+            column("data", values.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+        ];
+        tx.insert(scratch.table, &columns, "").await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    for ids in ids.chunks(CHUNK) {
+        let mut tx = db.begin().await.unwrap();
+        let erase = scratch
+            .sql("update things set name = null, data = null where id % 2 = 1 and id in ($1..)");
+        tx.query(erase).bind(ids.to_vec()).execute().await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let path = scratch.folder.path().join("scratch.db");
+    let files = [path.clone(), path.with_extension("db-wal")];
+    let erased = tokio::time::Instant::now();
+    db.erased();
+    // Meanwhile others write, and wait for their turn as usual.
+    let write = scratch.sql("update things set key = $1 where id = 0");
+    let mut longest = Duration::ZERO;
+    let mut looked = erased;
+    loop {
+        let begun = tokio::time::Instant::now();
+        let mut tx = db.begin().await.unwrap();
+        tx.query(write)
+            .bind(Uuid::now_v7())
+            .execute()
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        longest = longest.max(begun.elapsed());
+        tokio::task::yield_now().await;
+        if looked.elapsed() > Duration::from_secs(2) {
+            let files = files.clone();
+            let left = tokio::task::spawn_blocking(move || found(&files, b"odd"));
+            if left.await.unwrap() == 0 {
+                break;
+            }
+            let waited = erased.elapsed();
+            assert!(
+                waited < Duration::from_mins(2) * times,
+                "erased text is left"
+            );
+            looked = tokio::time::Instant::now();
+        }
+    }
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    let cleared = erased.elapsed();
+    let size = bytes / 1024 / 1024;
+    let report = format!("{size} MiB cleared in {cleared:?}; a writer waited {longest:?}");
+    platform::terminal::err(&format!("{report}\n"));
+    assert!(size > MIB * u64::from(times), "{report}");
+    assert!(longest < LONGEST, "{report}");
+    assert!(found(&files, b"eve") > 100_000, "all others are there");
+    let sound = db
+        .query("pragma integrity_check")
+        .fetch_one()
+        .await
+        .unwrap();
+    assert_eq!(sound.get::<String>("integrity_check").unwrap(), "ok");
+    let whole = scratch.sql("select id, name, data from things where id % 2 = 0");
+    for row in db.query(whole).fetch_all().await.unwrap() {
+        let id: i64 = row.get("id").unwrap();
+        assert_eq!(row.get::<String>("name").unwrap(), word(id));
+        assert_eq!(row.get::<Vec<u8>>("data").unwrap(), data(id));
+    }
+    scratch.end().await;
+}

@@ -1,0 +1,4 @@
+//! What the console changes and adds up.
+
+mod charts;
+pub mod writes;

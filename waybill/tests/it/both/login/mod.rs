@@ -1,0 +1,4 @@
+//! Logins and licences that several processes see at once.
+
+pub mod licenses;
+pub mod limit;

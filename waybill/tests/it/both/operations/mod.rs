@@ -1,0 +1,13 @@
+//! Operators' acts on jobs, and on the database itself.
+
+pub mod backup;
+pub mod dead_letters;
+pub mod doctor;
+pub mod health;
+pub mod jobs;
+pub mod moving;
+pub mod pauses;
+pub mod pooler;
+pub mod replay;
+pub mod statements;
+pub mod traces;
