@@ -1,6 +1,6 @@
 """Measures how Waybill grows on one machine, for scripts/bench scale: deliveries a second with one to three ingress
 processes, orders a second with one to four workers, and the bytes that a delivery takes in PostgreSQL and in its
-write-ahead log. docs/scaling.md says what follows from them.
+write-ahead log. docs/performance.md says what follows from them.
 """
 
 import json

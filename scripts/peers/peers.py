@@ -1,6 +1,7 @@
 """Measures Waybill beside what people would use instead, in one run, for scripts/bench peers.
 
-What is measured, and by which rules, is in docs/performance.md. Each system's program is beside this file.
+docs/performance.md has the results. Each system has a database of its own, runs alone on the same cores, and answers after its
+commit; its program is beside this file.
 """
 
 import contextlib

@@ -61,47 +61,42 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "WORKER_LISTEN_ADDR",
         None,
-        "Where a worker process serves /livez, /readyz and /metrics. Unset: nowhere",
+        "Where a worker serves /livez, /readyz and /metrics. Unset: nowhere",
     ),
     setting(
         "CONSOLE_ADDR",
         None,
-        "Where the console of operators is served, or off. Unset: `waybill` serves it on 127.0.0.1, on the port \
-         two after that of LISTEN_ADDR, and `waybill-ingress` serves none",
+        "Where the console is served, or off. Unset: `waybill` uses the port two after that of LISTEN_ADDR, `waybill-ingress` serves none",
     ),
     setting(
         "CONSOLE_URL",
         None,
-        "The https:// address at which operators open the console through a proxy. Unset: http:// and where the \
-         console is served, on this machine",
+        "The https:// address of the console behind a proxy. Unset: where it is served, on this machine",
     ),
     setting(
         "CONSOLE_READ_ONLY",
         Some("false"),
-        "true: nobody changes anything from the console, whatever their role",
+        "true: nobody changes anything from the console",
     ),
     setting(
         "PUBLIC_URL",
         None,
-        "The address at which clients reach ingress. Unset: http:// and LISTEN_ADDR, on this machine",
+        "The address at which clients reach ingress. Unset: LISTEN_ADDR, on this machine",
     ),
     Setting {
         name: "DATABASE_URL",
         default: Some("sqlite://data/waybill.db"),
-        meaning: "postgres://.. for more than one process, with ?pgbouncer=true behind a pooler of \
-                  transactions; or sqlite://PATH",
+        meaning: "sqlite://PATH, or postgres://.. for more than one process; ?pgbouncer=true behind a pooler of transactions",
         secret: true,
     },
     setting(
         "DATABASE_CONNECTIONS",
         None,
-        "How many connections a process may have to PostgreSQL. Unset: 10 for ingress, 20 for `waybill`, 2 \
-         more where the console is served, and for a worker 3 more than its --concurrency",
+        "Connections of a process to PostgreSQL. Unset: 10 for ingress, 20 for `waybill`, 2 more with the console, a worker 3 more than its --concurrency",
     ),
     secret(
         "AMQP_URL",
-        "RabbitMQ, amqp://.., or the servers of its cluster with commas between them; needs PostgreSQL. Unset: \
-         messages stay within the process",
+        "RabbitMQ, amqp://.., with commas between servers of a cluster; needs PostgreSQL. Unset: messages stay within the process",
     ),
     setting(
         "AMQP_PREFIX",
@@ -139,7 +134,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "STOREFRONT_API_URL",
         None,
-        "The storefront's admin API, for fulfilments. Unset: only an event asks for fulfilment",
+        "The storefront's admin API, for fulfilments. Unset: only events ask for them",
     ),
     secret(
         "STOREFRONT_API_TOKEN",
@@ -148,7 +143,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "PAYMENT_API_URL",
         None,
-        "The payment provider's API, for refunds and retries. Unset: only events ask for refunds",
+        "The payment provider's API, for refunds and retries. Unset: only events ask for them",
     ),
     secret(
         "PAYMENT_API_KEY",
@@ -166,7 +161,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "NOTIFICATION_TEMPLATES",
         None,
-        "Folder with your own templates of mails. Unset: the built-in ones",
+        "Folder with your own templates of mails",
     ),
     setting(
         "GITHUB_CLIENT_ID",
@@ -175,7 +170,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "GITHUB_CLIENT_SECRET",
-        "Client secret of that app. Unset: tokens of any app of the identity provider are accepted",
+        "Client secret of that app. Unset: tokens of any app are accepted",
     ),
     setting(
         "GITHUB_URL",
@@ -185,43 +180,42 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "GITHUB_API_URL",
         None,
-        "The identity provider's API. Unset: the one that belongs to GITHUB_URL",
+        "The identity provider's API. Unset: that of GITHUB_URL",
     ),
     setting(
         "GITHUB_API_VERSION",
         Some("2022-11-28"),
-        "X-GitHub-Api-Version of requests to the identity provider's API",
+        "X-GitHub-Api-Version of requests to that API",
     ),
     setting(
         "GITHUB_TOKEN_CHECKSUMS",
         None,
-        "Refuse tokens with a wrong checksum without asking. Unset: true if GITHUB_URL is \
-         GitHub's own",
+        "Refuse tokens with a wrong checksum without asking. Unset: true if GITHUB_URL is GitHub's own",
     ),
     setting(
         "AUTH_STALE_SECONDS",
         Some("0"),
-        "How long a token that was valid is still accepted while the identity provider is down",
+        "How long a valid token is still accepted while the identity provider is down",
     ),
     setting(
         "AUTH_DEVICE_CODES_PER_15_MINUTES",
         Some("5"),
-        "Logins that one client address may start in 15 minutes; 0: no limit",
+        "Logins that a client address may start; 0: no limit",
     ),
     setting(
         "AUTH_VALIDATIONS_PER_MINUTE",
         Some("100"),
-        "How often one token may be validated in a minute; 0: no limit",
+        "Validations of one token; 0: no limit",
     ),
     setting(
         "LICENSE_GRACE_DAYS",
         Some("3"),
-        "How long a licence of a subscription stays active after its period has ended",
+        "How long a subscription's licence stays active after its period",
     ),
     setting(
         "TEMPLATES_FILE",
         None,
-        "JSON file with the catalogue of templates by tier. Unset: the built-in catalogue",
+        "JSON file with the catalogue of templates by tier",
     ),
     setting(
         "COMMERCE_IDEMPOTENCY_ENABLED",
@@ -241,45 +235,42 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "WEBHOOK_DUPLICATE_STATUS",
         None,
-        "Status of the answer to a storefront duplicate: 409 or 200. Unset: 409, and 200 for woocommerce",
+        "Answer to a storefront duplicate: 409 or 200. Unset: 409, for woocommerce 200",
     ),
     setting(
         "WEBHOOK_MAX_BODY_BYTES",
         Some("2097152"),
-        "Largest body of a webhook; larger ones are refused with 413",
+        "Largest body of a webhook",
     ),
     setting(
         "STOREFRONT_RATE_PER_SECOND",
         Some("2"),
-        "Deliveries a second per shop, in each ingress process; 0: no limit",
+        "Deliveries a second per shop, in each ingress; 0: no limit",
     ),
     setting(
         "STOREFRONT_TOTAL_RATE_PER_SECOND",
         None,
-        "Deliveries a second of all shops; 0: no limit. Unset: 50 times a shop's, or with \
-         STOREFRONT_SHOPS no limit",
+        "Deliveries a second of all shops; 0: no limit. Unset: 50 times a shop's, with STOREFRONT_SHOPS no limit",
     ),
     setting(
         "PAYMENT_RATE_PER_SECOND",
         Some("100"),
-        "Payment events a second, in each ingress process; 0: no limit",
+        "Payment events a second, in each ingress; 0: no limit",
     ),
     setting(
         "COMMERCE_RATE_PER_SECOND",
         Some("50"),
-        "Calls a second per API key, in each ingress process; 0: no limit",
+        "Calls a second per API key, in each ingress; 0: no limit",
     ),
     setting(
         "CHECKOUT_RETURN_ORIGINS",
         None,
-        "Origins that return_url may have, separated by commas. Unset: PUBLIC_URL's and this \
-         machine's",
+        "Origins that return_url may have, separated by commas. Unset: PUBLIC_URL's and this machine's",
     ),
     setting(
         "CHECKOUT_ORDER_WAIT_SECONDS",
         Some("3600"),
-        "How long the order of a checkout session waits for the storefront's own order; 0: it \
-         does not wait",
+        "How long the order of a checkout waits for the storefront's own order; 0: not at all",
     ),
     setting(
         "PAYMENT_TOLERANCE_SECONDS",
@@ -289,7 +280,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "QR_BASE_URL",
         None,
-        "Address with which the links in QR codes begin. Unset: PUBLIC_URL",
+        "Beginning of the links in QR codes. Unset: PUBLIC_URL",
     ),
     setting(
         "QR_BOX_SIZE",
@@ -319,27 +310,26 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "NOTIFICATION_RETENTION_DAYS",
         Some("90"),
-        "How long rows about notifications of customers are kept",
+        "How long rows about notifications are kept",
     ),
     setting(
         "EVENT_RETENTION_DAYS",
         Some("90"),
-        "How long events are kept after they happened. One that is not sent yet is kept",
+        "How long events are kept that were sent",
     ),
     secret(
         "PRIVACY_KEY",
-        "Key of the hashes by which erased people are recognized, and of the audit, receipts and \
-         links; it never changes. PostgreSQL needs it; unset, a SQLite file has one of its own",
+        "Key of the hashes by which erased people are recognized, of the audit, receipts and links; it never changes. PostgreSQL needs it",
     ),
     setting(
         "PRIVACY_EXPORT_URL",
         Some("file://data/exports"),
-        "Where exports of customers' data are stored: file://FOLDER or s3://BUCKET/PREFIX",
+        "Where exports of customers' data are: file://FOLDER or s3://BUCKET/PREFIX",
     ),
     setting(
         "PRIVACY_EXPORT_S3_ENDPOINT",
         None,
-        "Address of the S3 service. Unset: the provider's address for the region",
+        "Address of the S3 service. Unset: the provider's own",
     ),
     setting(
         "PRIVACY_EXPORT_S3_REGION",
@@ -362,19 +352,17 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "PRIVACY_SHOP_REDACT_HOLD_SECONDS",
         Some("3600"),
-        "How long the erasure of a shop waits, so that it can be cancelled",
+        "How long the erasure of a shop can be cancelled",
     ),
     setting(
         "MAX_CONNECTIONS",
         Some("4096"),
-        "How many connections an ingress process serves; one client network may have an eighth of \
-         them",
+        "Connections that an ingress process serves; one client network may have an eighth",
     ),
     setting(
         "KEEP_ALIVE_SECONDS",
         Some("75"),
-        "How long a connection is kept for another request; it should be longer than a proxy in \
-         front keeps its own, which is often 60",
+        "How long a connection is kept for another request; longer than a proxy in front keeps its own",
     ),
     setting(
         "TRUSTED_PROXIES",
@@ -384,12 +372,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "ENDPOINT_NETWORKS",
         None,
-        "Private networks in which endpoints of webhooks may be, separated by commas; none unless set",
+        "Private networks in which endpoints of webhooks may be, separated by commas",
     ),
     setting(
         "ALLOW_CLEARTEXT",
         None,
-        "Hosts to which credentials and data may be sent without encryption, separated by commas",
+        "Hosts to which credentials and data may go without encryption, separated by commas",
     ),
     setting(
         "SHOW_DELIVERIES",
@@ -409,21 +397,21 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         None,
-        "Where an OpenTelemetry collector takes spans and metrics, such as http://127.0.0.1:4318. Unset: none are sent",
+        "Collector for spans and metrics, such as http://127.0.0.1:4318. Unset: none are sent",
     ),
     setting(
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
         None,
-        "The whole address for spans. Unset: OTEL_EXPORTER_OTLP_ENDPOINT and /v1/traces",
+        "The whole address for spans. Unset: the endpoint and /v1/traces",
     ),
     setting(
         "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
         None,
-        "The whole address for metrics. Unset: OTEL_EXPORTER_OTLP_ENDPOINT and /v1/metrics",
+        "The whole address for metrics. Unset: the endpoint and /v1/metrics",
     ),
     secret(
         "OTEL_EXPORTER_OTLP_HEADERS",
-        "Headers of requests to the collector, name=value separated by commas, values percent-encoded",
+        "Headers for the collector, name=value separated by commas, values percent-encoded",
     ),
     setting(
         "OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -433,22 +421,22 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "OTEL_EXPORTER_OTLP_TIMEOUT",
         Some("10000"),
-        "How long the collector may take to answer, in milliseconds",
+        "Milliseconds in which the collector must answer",
     ),
     setting(
         "OTEL_SDK_DISABLED",
         Some("false"),
-        "true: neither spans nor metrics are sent, whatever else is set",
+        "true: neither spans nor metrics are sent",
     ),
     setting(
         "OTEL_TRACES_EXPORTER",
         None,
-        "otlp or none: whether spans are sent. Unset: if an endpoint is set",
+        "otlp or none. Unset: spans are sent if an endpoint is set",
     ),
     setting(
         "OTEL_METRICS_EXPORTER",
         None,
-        "otlp or none: whether metrics are sent. Unset: if an endpoint is set",
+        "otlp or none. Unset: metrics are sent if an endpoint is set",
     ),
     setting(
         "OTEL_SERVICE_NAME",
@@ -458,27 +446,27 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "OTEL_RESOURCE_ATTRIBUTES",
         None,
-        "More attributes of what is sent, name=value separated by commas, values percent-encoded",
+        "More attributes, name=value separated by commas, values percent-encoded",
     ),
     setting(
         "OTEL_TRACES_SAMPLER",
         Some("parentbased_always_on"),
-        "Which traces are recorded: always_on, always_off, traceidratio, or one of these after parentbased_",
+        "always_on, always_off, traceidratio, or one of these after parentbased_",
     ),
     setting(
         "OTEL_TRACES_SAMPLER_ARG",
         Some("1"),
-        "With traceidratio the part of all traces, between 0 and 1",
+        "With traceidratio the part of all traces, 0 to 1",
     ),
     setting(
         "OTEL_BSP_SCHEDULE_DELAY",
         Some("5000"),
-        "How long a span waits at most before it is sent, in milliseconds",
+        "Milliseconds that a span waits at most",
     ),
     setting(
         "OTEL_BSP_EXPORT_TIMEOUT",
         Some("30000"),
-        "How long one batch is tried before it is given up, in milliseconds",
+        "Milliseconds after which a batch is given up",
     ),
     setting(
         "OTEL_BSP_MAX_QUEUE_SIZE",
@@ -488,12 +476,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
         Some("512"),
-        "How many spans one request has at most",
+        "How many spans a request has at most",
     ),
     setting(
         "OTEL_METRIC_EXPORT_INTERVAL",
         Some("60000"),
-        "The time between two requests with metrics, in milliseconds",
+        "Milliseconds between two requests with metrics",
     ),
 ];
 

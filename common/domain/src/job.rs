@@ -223,7 +223,7 @@ impl Job {
 /// How long a claim lasts: longer than any call takes.
 pub const LEASE: Duration = Duration::from_secs(35);
 
-/// A job with this many unfinished attempts in a row is dead-lettered (docs/faults.md, C6).
+/// A job with this many unfinished attempts in a row is dead-lettered (docs/reliability.md, C6).
 pub const MAX_UNFINISHED_ATTEMPTS: i64 = 5;
 
 /// What happens to a job after a failed run.

@@ -29,8 +29,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show a payment with its ledger entries, Waybill's retries, and the notifications of its
-    /// customer
+    /// Show a payment with its ledger entries, retries and notifications
     Show {
         /// The payment provider's id, `pi_..`
         id: String,

@@ -1,9 +1,9 @@
-//! The documents agree with the program: their tables are generated from it (`generated`), the
-//! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
-//! files with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
-//! (`dashboards`), the containers (`containers`), the Debian package (`package`), the Helm
-//! chart (`chart`), and the list of what the program is made of (`components`). The defects of
-//! `scripts/wrong-builds` can be made (`wrong_builds`).
+//! The documents agree with the program: their tables are generated from it (`generated`), their links
+//! and commands exist (`links`), and the crates have the documented layers (`layers`). So do the files
+//! with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
+//! (`dashboards`), the containers and the example of their settings (`containers`), the Debian package
+//! (`package`), the Helm chart (`chart`), and the list of what the program is made of (`components`).
+//! The defects of `scripts/wrong-builds` can be made (`wrong_builds`).
 
 mod chart;
 mod cli;
@@ -12,10 +12,9 @@ mod containers;
 mod dashboards;
 mod generated;
 mod layers;
+mod links;
 pub mod markdown;
-mod names;
 mod package;
-mod reliability;
 mod sources;
 mod units;
 mod wrong_builds;

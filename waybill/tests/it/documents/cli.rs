@@ -4,11 +4,9 @@ use crate::support::process::{command, output};
 
 /// A command and what is below it.
 pub struct Command {
-    /// As it is typed: `waybill jobs replay`.
+    /// As it is typed: `waybill jobs list`.
     pub path: String,
     pub about: String,
-    /// What follows the command in its usage, without options: `[IDS]...`.
-    pub arguments: String,
     /// As its help lists them, without `--help`: `--kind <PATTERN>`.
     pub options: Vec<String>,
     /// With the heading under which the help lists each; empty below the first page.
@@ -30,16 +28,12 @@ fn at(path: &str) -> Command {
     let mut command = Command {
         path: path.to_owned(),
         about: help.lines().next().unwrap_or_default().to_owned(),
-        arguments: String::new(),
         options: Vec::new(),
         commands: Vec::new(),
     };
     let mut heading = "";
     for line in help.lines() {
-        if let Some(usage) = line.strip_prefix(&format!("Usage: {path}")) {
-            let arguments = usage.replace(" [OPTIONS]", "");
-            arguments.trim().clone_into(&mut command.arguments);
-        } else if !line.starts_with(' ') {
+        if !line.starts_with(' ') {
             heading = line.strip_suffix(':').unwrap_or_default();
         } else if let Some(option) = option(line) {
             // Below the first page only what a command has for itself.
@@ -87,11 +81,6 @@ impl Command {
     fn names(&self, flag: &str) -> bool {
         let mut options = self.options.iter();
         options.any(|option| option.split([' ', '[', '=']).next() == Some(flag))
-    }
-
-    /// Whether it, or anything below it, has an option.
-    pub fn has(&self, flag: &str) -> bool {
-        self.names(flag) || self.commands.iter().any(|(_, command)| command.has(flag))
     }
 
     /// What is wrong with a line that runs it, if anything is; `settings` are flags of all.

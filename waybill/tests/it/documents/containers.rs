@@ -1,5 +1,5 @@
-//! `compose.yaml` and the files that it mounts: they name settings, programs, files and services
-//! that there are, and images of one version each.
+//! `compose.yaml`, `.env.example` and the files that compose mounts: they name settings, programs, files
+//! and services that there are, and images of one version each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -179,4 +179,30 @@ fn grafana_finds_prometheus_and_the_dashboards() {
     let mount = format!("- ./deploy/grafana/dashboards:{path}:ro");
     assert!(compose.contains(&mount), "{mount}");
     assert!(compose.contains("- ./deploy/grafana/provisioning:/etc/grafana/provisioning:ro"));
+}
+
+/// It says what is set where nothing is set, so it has every setting with its default.
+#[test]
+fn the_example_of_an_environment_has_every_setting_with_its_default() {
+    let example = read(".env.example");
+    let is_name = |name: &str| {
+        let mut letters = name.chars();
+        name.contains('_')
+            && letters.all(|it| it.is_ascii_uppercase() || "_0123456789".contains(it))
+    };
+    let lines = example
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').split_once('='));
+    let mut named: BTreeMap<&str, &str> = lines.filter(|(name, _)| is_name(name)).collect();
+    for setting in SETTINGS {
+        let value = named.remove(setting.name);
+        let value = value.unwrap_or_else(|| panic!("{} is not there", setting.name));
+        if let Some(default) = setting.default {
+            assert_eq!(value, default, "{}", setting.name);
+        }
+    }
+    // The rest are compose's own.
+    let compose = read("compose.yaml");
+    named.retain(|name, _| !compose.contains(&format!("${{{name}:")));
+    assert!(named.is_empty(), "{named:?}");
 }

@@ -189,7 +189,7 @@ impl LabelValues {
         let mut rows = self.rows.iter();
         match label {
             "queue" => Queue::ALL.iter().any(|queue| queue.as_str() == value),
-            "route" => self.sources.has_text(&format!("\"{value}\"")),
+            "route" => self.sources.has("ingress/src/", &format!("\"{value}\"")),
             _ => rows.any(|(of, values)| of == label && values.contains(&format!("`{value}`"))),
         }
     }

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::cli;
 use super::markdown::{documents, root};
-use super::reliability;
 use crate::support::service;
 
 const BEGIN: &str = "<!-- generated: ";
@@ -24,7 +23,7 @@ struct Table {
 }
 
 /// A table in Markdown.
-pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
     for row in rows {
         assert_eq!(row.len(), head.len(), "{row:?}");
@@ -45,7 +44,7 @@ fn plain(text: &str) -> String {
 
 fn settings() -> String {
     let rows = SETTINGS.iter().map(|setting| {
-        let default = setting.default.map_or("unset".to_owned(), code);
+        let default = setting.default.map_or("-".to_owned(), code);
         let secret = if setting.secret { " (*)" } else { "" };
         let name = format!("`{}`{secret}", setting.name);
         vec![name, default, plain(setting.meaning)]
@@ -142,42 +141,25 @@ fn setup() -> String {
 
 /// The points at which a debug build ends when a test asks for it.
 #[cfg(debug_assertions)]
-mod crash_points {
-    use platform::crash_point::POINTS;
+fn crash_points() -> String {
+    let points = platform::crash_point::POINTS.iter();
+    let rows = points.map(|(_, name, meaning)| vec![code(name), (*meaning).to_owned()]);
+    table(&["point", "what was done"], rows)
+}
 
-    use super::{code, table};
-    use crate::both::faults::crash_points::table::{LEFT_OUT, TRANSACTIONS, area};
-
-    pub fn points() -> String {
-        let rows = POINTS.iter().map(|(point, name, meaning)| {
-            let (area, on) = area(*point);
-            let tested = format!("{}{}", area.file(), on.mark());
-            vec![code(name), (*meaning).to_owned(), tested]
-        });
-        table(&["point", "what was done", "test"], rows)
-    }
-
-    pub fn transactions() -> String {
-        let rows = TRANSACTIONS.iter().map(|(name, area, on)| {
-            let tested = format!("{}{}", area.file(), on.mark());
-            vec![named(name), tested]
-        });
-        table(&["transaction", "test"], rows)
-    }
-
-    pub fn transactions_left_out() -> String {
-        let rows = LEFT_OUT.iter();
-        let rows = rows.map(|(name, why)| vec![named(name), (*why).to_owned()]);
-        table(&["transaction", "why not"], rows)
-    }
-
-    /// A further transaction of a function has a number behind its name.
-    fn named(name: &str) -> String {
-        match name.split_once(' ') {
-            Some((function, number)) => format!("{} {number}", code(function)),
-            None => code(name),
+/// The defects of `scripts/wrong-builds`: each file begins with the sentence that says what it makes wrong.
+fn wrong_builds() -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for entry in std::fs::read_dir(root().join("scripts/wrong_builds")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|it| it == "patch") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            rows.push(vec![code(name), text.lines().next().unwrap().to_owned()]);
         }
     }
+    rows.sort();
+    table(&["defect", "what it makes wrong"], rows)
 }
 
 fn protections() -> String {
@@ -208,20 +190,14 @@ fn codes() -> String {
 
 fn metrics(by: By) -> String {
     let rows = ALL.iter().filter(|metric| metric.by == by).map(|metric| {
-        let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+        let name = match metric.kind {
+            Kind::Counter | Kind::Gauge => code(metric.name),
+            Kind::Histogram => format!("{} (h)", code(metric.name)),
         };
         let labels: Vec<String> = metric.labels.iter().map(|label| code(label)).collect();
-        vec![
-            code(metric.name),
-            kind.to_owned(),
-            labels.join(", "),
-            plain(metric.help),
-        ]
+        vec![name, labels.join(", "), plain(metric.help)]
     });
-    table(&["name", "type", "labels", "what it is"], rows)
+    table(&["name", "labels", "what it is"], rows)
 }
 
 /// The operations of the API's description, one group after the other.
@@ -287,7 +263,7 @@ fn endpoint(method: &str, path: &str, operation: &Value) -> Vec<String> {
     ]
 }
 
-/// The commands, under the headings of the first page of the help.
+/// The commands, under the headings of the first page of the help, which says the rest about each.
 fn commands() -> String {
     let cli = cli::read();
     let leaves = cli.leaves();
@@ -298,18 +274,27 @@ fn commands() -> String {
     for heading in headings {
         let leaves = leaves.iter().filter(|(it, _)| *it == heading);
         let rows = leaves.map(|(_, command)| {
-            let usage = format!("{} {}", command.path, command.arguments);
-            let options: Vec<String> = command.options.iter().map(|it| code(it)).collect();
-            vec![
-                code(usage.trim()),
-                plain(&command.about),
-                options.join(", "),
-            ]
+            let name = command.path.trim_start_matches("waybill ");
+            vec![code(name), plain(first_words(&command.about))]
         });
-        let head = ["command", "what it does", "options"];
-        let _ = writeln!(text, "**{heading}**\n\n{}", table(&head, rows));
+        let _ = writeln!(text, "{}", table(&[heading, ""], rows));
     }
     text
+}
+
+/// What fits on a line: the first sentence, without its last parts when it is long.
+fn first_words(about: &str) -> &str {
+    const LENGTH: usize = 80;
+    let end = [". ", "; ", ": "]
+        .iter()
+        .filter_map(|it| about.find(it))
+        .min();
+    let sentence = &about[..end.unwrap_or(about.len())];
+    if sentence.len() <= LENGTH {
+        return sentence;
+    }
+    let end = sentence[..LENGTH].rfind(", ");
+    &sentence[..end.unwrap_or(sentence.len())]
 }
 
 async fn tables() -> Vec<Table> {
@@ -321,14 +306,7 @@ async fn tables() -> Vec<Table> {
     let table = |name, text| Table { name, text };
     vec![
         #[cfg(debug_assertions)]
-        table("crash points", crash_points::points()),
-        #[cfg(debug_assertions)]
-        table("transactions", crash_points::transactions()),
-        #[cfg(debug_assertions)]
-        table(
-            "transactions that are left out",
-            crash_points::transactions_left_out(),
-        ),
+        table("crash points", crash_points()),
         table("settings", settings()),
         table("protections", protections()),
         table("storefronts", storefronts()),
@@ -341,9 +319,7 @@ async fn tables() -> Vec<Table> {
         table("metrics of workers", metrics(By::Worker)),
         table("endpoints", endpoints(&document)),
         table("commands", commands),
-        table("proofs", reliability::proofs()),
-        table("faults and attacks", reliability::covered()),
-        table("wrong builds", reliability::wrong_builds()),
+        table("wrong builds", wrong_builds()),
     ]
 }
 

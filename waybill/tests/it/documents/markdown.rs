@@ -58,59 +58,22 @@ impl Document {
         (prose, code)
     }
 
-    /// What stands in backticks, with the number of its line.
-    pub fn spans(&self) -> Vec<(usize, String)> {
-        let mut spans = Vec::new();
-        // The line, the fence and the text of a span that is not closed yet.
-        let mut open: Option<(usize, usize, String)> = None;
-        for (number, line) in self.lines().0 {
-            if line.trim().is_empty() {
-                if let Some((at, ..)) = open {
-                    panic!("{}:{at}: a backtick is not closed", self.path);
-                }
-                continue;
-            }
-            let mut rest = line;
-            while !rest.is_empty() {
-                let text = rest.find('`').map_or(rest, |at| &rest[..at]);
-                let after = &rest[text.len()..];
-                let ticks = after.len() - after.trim_start_matches('`').len();
-                rest = &after[ticks..];
-                match &mut open {
-                    Some((at, fence, span)) => {
-                        span.push_str(text);
-                        if ticks == *fence {
-                            spans.push((*at, span.trim().to_owned()));
-                            open = None;
-                        } else {
-                            span.push_str(&after[..ticks]);
-                        }
-                    }
-                    None if ticks > 0 => open = Some((number, ticks, String::new())),
-                    None => {}
-                }
-            }
-            if let Some((_, _, span)) = &mut open {
-                span.push(' ');
-            }
-        }
-        spans
-    }
-
-    /// The lines of code that are commands of ours, without a prompt and a comment.
-    pub fn commands(&self) -> Vec<(usize, String)> {
-        let code = self.lines().1.into_iter();
-        let lines = code.filter_map(|(number, line)| {
+    /// Our own commands in it, in blocks of code and in backticks, without a prompt and a comment.
+    pub fn commands(&self) -> Vec<(usize, &str)> {
+        let (prose, code) = self.lines();
+        let blocks = code.into_iter().filter_map(|(number, line)| {
             let line = line.trim().trim_start_matches("$ ");
-            let line = line.split(" #").next().unwrap_or(line).trim();
-            line.starts_with("waybill ")
-                .then(|| (number, line.to_owned()))
-                .or_else(|| {
-                    line.starts_with("cargo run -- ")
-                        .then(|| (number, line.to_owned()))
-                })
+            let line = line.split(" #").next().unwrap_or(line);
+            let command = line
+                .strip_prefix("waybill ")
+                .or_else(|| line.strip_prefix("cargo run -- "));
+            command.map(|command| (number, command))
         });
-        lines.collect()
+        let spans = prose.into_iter().flat_map(|(number, line)| {
+            let spans = line.split("`waybill ").skip(1);
+            spans.map(move |rest| (number, rest.split('`').next().unwrap_or(rest)))
+        });
+        blocks.chain(spans).collect()
     }
 
     /// Where its links lead, but those to other sites.

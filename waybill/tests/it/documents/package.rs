@@ -190,16 +190,6 @@ fn two_archives_of_the_same_programs_are_equal_to_the_byte() {
     }
 }
 
-/// A release says what the changelog says of its version, so there must be something.
-#[test]
-fn the_changelog_has_a_section_of_this_version() {
-    let changelog = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    let heading = format!("\n## [{}]\n", env!("CARGO_PKG_VERSION"));
-    let (_, section) = changelog.split_once(&heading).expect(&heading);
-    let section = section.split("\n## [").next().unwrap();
-    assert!(section.contains("\n- "), "{section}");
-}
-
 /// What the workflows of the forge run is there.
 #[test]
 fn the_workflows_run_programs_of_the_project_that_exist() {

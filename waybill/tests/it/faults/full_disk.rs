@@ -1,4 +1,4 @@
-//! A full disk (docs/faults.md, C14 and C17). The tests use a small file system of their own. If
+//! A full disk (docs/reliability.md, C14 and C17). The tests use a small file system of their own. If
 //! the kernel does not allow them to make one, they say so and end.
 
 use std::fs::File;

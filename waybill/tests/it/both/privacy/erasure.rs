@@ -1,5 +1,5 @@
 //! `customers/redact`: which data it finds, which data stays, and that no later delivery brings a
-//! person back (docs/faults.md, I4 and C13).
+//! person back (docs/reliability.md, I4 and C13).
 
 use std::time::Duration;
 

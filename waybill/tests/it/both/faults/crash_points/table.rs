@@ -31,22 +31,6 @@ pub enum Area {
     Moves,
 }
 
-impl Area {
-    /// The file of its test.
-    pub const fn file(self) -> &'static str {
-        match self {
-            Deliveries => "deliveries",
-            Failures | Deferrals => "failures",
-            People | Shops => "people",
-            Logins => "logins",
-            Checkouts => "checkouts",
-            Starts => "starts",
-            Commands => "commands",
-            Moves => "moves",
-        }
-    }
-}
-
 /// On what a point is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
@@ -56,14 +40,6 @@ pub enum On {
 }
 
 impl On {
-    /// As the documents mark tests of the distributed half.
-    pub const fn mark(self) -> &'static str {
-        match self {
-            Both => "",
-            Distributed => " (d)",
-        }
-    }
-
     fn is_here(self) -> bool {
         match self {
             Both => true,
@@ -324,7 +300,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
 ];
 
 /// The area of each point outside of transactions.
-pub const fn area(point: Point) -> (Area, On) {
+const fn area(point: Point) -> (Area, On) {
     match point {
         Point::Answer
         | Point::IntakeNotify
