@@ -7,7 +7,7 @@ use config::SETTINGS;
 
 use super::cli;
 use super::markdown::{Document, documents, root};
-use super::sources::Sources;
+use super::sources::{Sources, is_kind};
 
 /// Whether a path of this repository, with an anchor where it is a document, leads somewhere.
 fn is_there(target: &str, documents: &[Document]) -> bool {
@@ -134,4 +134,13 @@ fn no_cell_of_a_table_is_longer_than_three_hundred_characters() {
             }
         }
     }
+}
+
+/// Nobody reads more, and what is said twice is wrong once.
+#[test]
+fn all_documents_together_have_at_most_270_kilobytes() {
+    let files = Sources::read().files;
+    let documents = files.iter().filter(|file| is_kind(&file.path, "md"));
+    let bytes: usize = documents.map(|file| file.text.len()).sum();
+    assert!(bytes <= 270_000, "{bytes} bytes");
 }
