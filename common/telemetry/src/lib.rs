@@ -10,6 +10,10 @@
 //! Whether a trace is recorded is decided once, where it begins, and its flag says so from then on.
 //! Only a trace that has the id of its first job is decided anew in each process, by its id, because
 //! nothing is stored for it; so all processes decide the same.
+//!
+//! The sender is our own and not that of `opentelemetry-otlp`: our metrics are read off the registry that Prometheus
+//! scrapes, and `opentelemetry_sdk` 0.33 has no way to make its metric data from numbers that are there already (its
+//! fields are private and it has no constructors). For the spans alone it would be a second sender beside this one.
 
 mod exporter;
 mod measured;
