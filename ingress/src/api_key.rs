@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::App;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
+use crate::openapi::operation::{Input, Operation};
 use server::client_address;
 
 /// The scope that a handler requires of a key.
@@ -97,6 +98,18 @@ impl<N: Needs> FromRequestParts<Arc<App>> for Holder<N> {
             shops: known.rights.shops,
             scope: PhantomData,
         })
+    }
+}
+
+impl<N: Needs> Input for Holder<N> {
+    fn describe(operation: Operation) -> Operation {
+        operation.needs("apiKey").errors(&[
+            Error::ApiKey,
+            Error::RateLimited(READ_DEADLINE),
+            Error::MissingScope(N::SCOPE),
+            Error::Unavailable,
+            Error::Internal,
+        ])
     }
 }
 

@@ -9,89 +9,35 @@ use super::schemas::Schemas;
 
 const BODIES: &str = include_str!("bodies.json");
 
-fn all() -> Map<String, Value> {
-    serde_json::from_str(BODIES).unwrap_or_default()
-}
-
-pub fn add_to(schemas: &mut Schemas) {
-    for (name, schema) in all() {
+pub fn all() -> Schemas {
+    let mut schemas = Schemas::default();
+    let bodies: Map<String, Value> = serde_json::from_str(BODIES).unwrap_or_default();
+    for (name, schema) in bodies {
         schemas.insert(&name, schema);
     }
+    schemas
 }
 
-pub fn storefront() -> Value {
-    content(&[
-        "StorefrontOrder",
-        "CustomerDataRequest",
-        "CustomerRedaction",
-        "ShopRedaction",
-    ])
+/// A body of this schema. The examples need not show every field that it may have.
+pub fn one<const N: usize>(name: &str, examples: [(&str, Value); N]) -> Value {
+    let examples = examples.map(|(name, example)| (name.to_owned(), json!({"value": example})));
+    json!({"application/json": {"schema": reference(name), "examples": Map::from_iter(examples)}})
 }
 
-pub fn payment() -> Value {
-    content(&["PaymentEvent"])
-}
-
-/// The example shows the fields that most clients will send, and not every field.
-pub fn checkout() -> Value {
-    let item = json!({"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2});
-    let example = json!({
-        "line_items": [item],
-        "return_url": "https://shop.example/thanks",
+/// A body that has one of these schemas, with an example of each.
+pub fn any<const N: usize>(names: [&str; N]) -> Value {
+    let schemas = all();
+    let examples = names.map(|name| {
+        let example = schemas.example(&reference(name));
+        (name.to_owned(), json!({"value": example}))
     });
-    let variant = json!({
-        "line_items": [{"variant_id": "44872223000001", "quantity": 1}],
-        "return_url": "https://shop.example/thanks",
-        "customer_email": "ada@example.com",
-    });
-    with_examples(
-        "CheckoutRequest",
-        [("named", example), ("variant", variant)],
-    )
-}
-
-pub fn qr() -> Value {
-    let order = json!({"kind": "order", "order_id": "1001"});
-    let payment = json!({
-        "kind": "payment", "order_id": "1001", "amount": "19.90", "currency": "EUR",
-        "format": "SVG",
-    });
-    with_examples("QrRequest", [("order", order), ("payment", payment)])
-}
-
-pub fn endpoint() -> Value {
-    let all = json!({"url": "https://shop.example/hooks/waybill"});
-    let some = json!({
-        "url": "https://shop.example/hooks/waybill", "types": ["order.*", "payment.#"],
-        "since_seconds": 3600,
-    });
-    with_examples("EndpointRequest", [("all", all), ("some", some)])
-}
-
-fn with_examples(name: &str, examples: [(&str, Value); 2]) -> Value {
-    let examples: Map<String, Value> = examples
-        .into_iter()
-        .map(|(name, example)| (name.to_owned(), json!({"value": example})))
-        .collect();
-    let schema = json!({"$ref": format!("#/components/schemas/{name}")});
-    json!({"application/json": {"schema": schema, "examples": examples}})
-}
-
-/// A body that has one of these shapes, with an example of each.
-fn content(names: &[&str]) -> Value {
-    let mut schemas = Schemas::default();
-    add_to(&mut schemas);
-    let mut references = Vec::new();
-    let mut examples = Map::new();
-    for name in names {
-        let reference = json!({"$ref": format!("#/components/schemas/{name}")});
-        let example = schemas.example(&reference);
-        examples.insert((*name).to_owned(), json!({"value": example}));
-        references.push(reference);
-    }
-    let schema = match references.as_slice() {
+    let schema = match names.map(reference).as_slice() {
         [only] => only.clone(),
         several => json!({"anyOf": several}),
     };
-    json!({"application/json": {"schema": schema, "examples": examples}})
+    json!({"application/json": {"schema": schema, "examples": Map::from_iter(examples)}})
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
 }

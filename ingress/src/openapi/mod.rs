@@ -1,32 +1,20 @@
 //! The description of the API: OpenAPI 3.1 at `/openapi.json`, and a page for people at `/docs`; and
 //! that of the events, AsyncAPI 3 at `/asyncapi.json`.
 //!
-//! The shapes of bodies come from the types with which handlers answer, and errors are variants of
-//! `Error`, from which the status, text, code and headers are read. The test `openapi` compares
-//! the paths with those of the router.
+//! Each route is described where it is written (`routes`). The shapes of bodies come from the types
+//! with which handlers answer, and errors are variants of `Error`, from which the status, text,
+//! code and headers are read.
 //!
-//! Operations are described here, and not by attributes of their handlers (`utoipa::path` with
-//! utoipa-axum). Such attributes cannot combine several sets of errors: if two responses have the
-//! same status, the later one replaces the earlier one. So each of the 29 operations would need a
-//! type for its own set of errors, or would have to repeat their texts, codes and headers. Groups
-//! of operations share a tag, a key, parameters and errors, which are written once here and would
-//! be written 29 times there. The request id, the examples and the required fields of every answer
-//! would still have to be added afterwards.
+//! A route is not described by an attribute of its handler (`utoipa::path`). Such attributes cannot
+//! combine several sets of errors: if two responses have the same status, the later one replaces
+//! the earlier one. And they would have to repeat what the handler's extractors demand.
 
 pub mod asyncapi;
-mod auth;
-mod bodies;
-mod commerce;
-mod endpoints;
+pub mod bodies;
 mod events;
-mod operation;
+pub mod operation;
 mod page;
-mod pages;
-mod privacy;
-mod reading;
 mod schemas;
-mod service;
-mod webhooks;
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
@@ -35,8 +23,8 @@ use sha2::{Digest, Sha256};
 
 pub use page::POLICY;
 
-use self::operation::Operation;
 use self::schemas::Schemas;
+use crate::routes::operations;
 
 const ABOUT: &str = "Waybill takes the webhooks of a storefront and of a payment provider, logs devices in, and reports \
      what became of orders, payments and requests about personal data.\n\nEvery answer carries \
@@ -116,7 +104,7 @@ pub fn document(public_url: &str) -> Value {
         paths[path][method] = operation.describe(&mut schemas);
     }
     let webhooks = events::webhooks(&mut schemas);
-    bodies::add_to(&mut schemas);
+    schemas.extend(bodies::all());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -135,18 +123,6 @@ pub fn document(public_url: &str) -> Value {
             "securitySchemes": security_schemes(),
         },
     })
-}
-
-fn operations() -> impl Iterator<Item = Operation> {
-    webhooks::operations()
-        .into_iter()
-        .chain(commerce::operations())
-        .chain(privacy::operations())
-        .chain(reading::operations())
-        .chain(endpoints::operations())
-        .chain(auth::operations())
-        .chain(pages::operations())
-        .chain(service::operations())
 }
 
 /// The groups of operations, with what each is about.

@@ -1,44 +1,45 @@
-//! Builds the OpenAPI description of one method of one path. Errors are given as variants of
-//! `Error`, and their description is made from these.
+//! One method of one path: its handler, and how OpenAPI describes it. Each file of `routes` has a
+//! table of its operations.
+//!
+//! What an extractor takes from a request, and how it refuses one, is described with the extractor
+//! ([`Input`]), so an operation says only what its handler adds. Errors are given as variants of
+//! `Error`, from which their answers are described.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::handler::Handler;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::routing::{self, MethodRouter};
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
+use utoipa::openapi::path::ParameterIn;
+use utoipa::{IntoParams, ToSchema};
 
 use super::schemas::Schemas;
+use crate::App;
 use crate::error::{CheckoutErrorBody, DetailBody, Error, LoginErrorBody};
 use crate::routes::ALWAYS_SERVED;
 
 /// The HTTP methods that the API uses.
 pub const METHODS: [&str; 3] = ["get", "post", "delete"];
 
-/// Registers the schemas that a body needs, and returns the reference to its schema.
-type Body = Box<dyn FnOnce(&mut Schemas) -> Value>;
-
+#[must_use]
 pub struct Operation {
-    pub method: &'static str,
     pub path: &'static str,
+    pub method: &'static str,
     pub id: &'static str,
-    tag: &'static str,
-    summary: &'static str,
-    about: &'static str,
-    security: Option<&'static str>,
+    pub handler: MethodRouter<Arc<App>>,
+    described: Value,
     parameters: Vec<Value>,
-    body: Option<Body>,
-    answers: Vec<Answer>,
+    /// Successes by status, and the status of the one that was added last.
+    answers: Map<String, Value>,
+    last: String,
     errors: Vec<Error>,
     errors_as: Shape,
-}
-
-/// A success.
-struct Answer {
-    status: u16,
-    about: &'static str,
-    headers: Map<String, Value>,
-    links: Map<String, Value>,
-    body: Body,
+    /// The types of which the answers are.
+    schemas: Schemas,
 }
 
 /// The kind of body that an error has.
@@ -50,60 +51,111 @@ pub enum Shape {
     Page,
 }
 
-pub fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    Operation::new("get", path, id, summary)
+/// An argument of a handler. It adds to the description what it takes from a request, and the errors
+/// with which it refuses one.
+pub trait Input {
+    fn describe(operation: Operation) -> Operation {
+        operation
+    }
 }
 
-pub fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    Operation::new("post", path, id, summary)
+impl Input for Body {}
+impl Input for HeaderMap {}
+impl Input for Request {}
+impl Input for State<Arc<App>> {}
+impl Input for Uri {}
+
+/// `Handler` names the arguments of a handler as a tuple, after a mark of its own.
+macro_rules! inputs {
+    ($($argument:ident)*) => {
+        impl<Mark, $($argument: Input),*> Input for (Mark, $($argument,)*) {
+            fn describe(operation: Operation) -> Operation {
+                operation$(.with::<$argument>())*
+            }
+        }
+    };
+}
+inputs!(A);
+inputs!(A B);
+inputs!(A B C);
+inputs!(A B C D);
+
+impl Input for ((),) {}
+
+pub fn get<H: Handler<T, Arc<App>>, T: Input + 'static>(
+    path: &'static str,
+    handler: H,
+) -> Operation {
+    Operation::new("get", path, routing::get(handler)).with::<T>()
 }
 
-pub fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    Operation::new("delete", path, id, summary)
+pub fn post<H: Handler<T, Arc<App>>, T: Input + 'static>(
+    path: &'static str,
+    handler: H,
+) -> Operation {
+    Operation::new("post", path, routing::post(handler)).with::<T>()
+}
+
+pub fn delete<H: Handler<T, Arc<App>>, T: Input + 'static>(
+    path: &'static str,
+    handler: H,
+) -> Operation {
+    Operation::new("delete", path, routing::delete(handler)).with::<T>()
+}
+
+/// Operations of one group.
+pub fn tagged(tag: &str, operations: impl IntoIterator<Item = Operation>) -> Vec<Operation> {
+    let mut operations: Vec<Operation> = operations.into_iter().collect();
+    for operation in &mut operations {
+        operation.described["tags"] = json!([tag]);
+    }
+    operations
 }
 
 impl Operation {
-    fn new(
-        method: &'static str,
-        path: &'static str,
-        id: &'static str,
-        summary: &'static str,
-    ) -> Self {
+    fn new(method: &'static str, path: &'static str, handler: MethodRouter<Arc<App>>) -> Self {
+        let is_always_served = ALWAYS_SERVED.contains(&path);
         Operation {
-            method,
             path,
-            id,
-            tag: "",
-            summary,
-            about: "",
-            security: None,
+            method,
+            id: "",
+            handler,
+            described: json!({"security": []}),
             parameters: Vec::new(),
-            body: None,
-            answers: Vec::new(),
-            errors: if ALWAYS_SERVED.contains(&path) {
-                Vec::new()
-            } else {
-                vec![Error::NotServed]
-            },
+            answers: Map::new(),
+            last: String::new(),
+            errors: (!is_always_served)
+                .then_some(Error::NotServed)
+                .into_iter()
+                .collect(),
             errors_as: Shape::Detail,
+            schemas: Schemas::default(),
         }
     }
 
-    pub fn tag(self, tag: &'static str) -> Self {
-        Operation { tag, ..self }
+    /// The operation's id, by which clients name it, and what it does in a few words.
+    pub fn is(mut self, id: &'static str, summary: &str) -> Self {
+        self.id = id;
+        self.described["operationId"] = id.into();
+        self.described["summary"] = summary.into();
+        self
     }
 
     /// The description in Markdown.
-    pub fn about(self, about: &'static str) -> Self {
-        Operation { about, ..self }
+    pub fn about(mut self, about: &str) -> Self {
+        self.described["description"] = about.into();
+        self
+    }
+
+    /// Adds what the description of an extractor says.
+    pub fn with<I: Input>(self) -> Self {
+        I::describe(self)
     }
 
     /// The security scheme that the operation needs.
-    pub fn needs(self, scheme: &'static str) -> Self {
-        Operation {
-            security: Some(scheme),
-            ..self
-        }
+    pub fn needs(mut self, scheme: &str) -> Self {
+        self.described["security"] = json!([{scheme: []}]);
+        self
     }
 
     pub fn parameters(mut self, parameters: impl IntoIterator<Item = Value>) -> Self {
@@ -111,89 +163,66 @@ impl Operation {
         self
     }
 
+    pub fn in_path<P: IntoParams>(self) -> Self {
+        self.parameters(parameters::<P>(&ParameterIn::Path))
+    }
+
+    pub fn in_query<P: IntoParams>(self) -> Self {
+        self.parameters(parameters::<P>(&ParameterIn::Query))
+    }
+
+    /// Adds to a parameter the values that it may have.
+    pub fn one_of(mut self, name: &str, values: &[&str]) -> Self {
+        let parameter = self.parameters.iter_mut().find(|it| it["name"] == name);
+        if let Some(parameter) = parameter {
+            parameter["schema"]["enum"] = json!(values);
+        }
+        self
+    }
+
     /// The content of the request's body, by media type.
-    pub fn takes(mut self, content: Value) -> Self {
-        self.body = Some(Box::new(
-            move |_| json!({"required": true, "content": content}),
-        ));
+    pub fn takes(mut self, content: &Value) -> Self {
+        self.described["requestBody"] = json!({"required": true, "content": content});
         self
     }
 
     /// Adds a success whose body is this type as JSON.
-    pub fn answers<T: ToSchema + 'static>(self, status: u16, about: &'static str) -> Self {
-        let body: Body = Box::new(|schemas| {
-            let schema = schemas.answer::<T>();
-            let example = schemas.example(&schema);
-            json!({"application/json": {"schema": schema, "example": example}})
-        });
-        self.answer(status, about, body)
+    pub fn answers<T: ToSchema>(mut self, status: u16, about: &str) -> Self {
+        let schema = self.schemas.answer::<T>();
+        let example = self.schemas.example(&schema);
+        let content = json!({"application/json": {"schema": schema, "example": example}});
+        self.answers_content(status, about, &content)
     }
 
-    /// Adds a success with a body of another media type.
-    pub fn answers_with(self, status: u16, about: &'static str, media: &'static str) -> Self {
-        let body: Body = Box::new(move |_| json!({media: {"schema": content_of(media)}}));
-        self.answer(status, about, body)
+    /// Adds a success with a body of one of these media types, as the client asks.
+    pub fn answers_with<const N: usize>(self, status: u16, about: &str, media: [&str; N]) -> Self {
+        let kinds = media.map(|media| (media.to_owned(), json!({"schema": content_of(media)})));
+        self.answers_content(status, about, &Map::from_iter(kinds).into())
     }
 
-    /// Adds a success with a body of either of two media types, as the client asks.
-    pub fn answers_with_either(
-        self,
-        status: u16,
-        about: &'static str,
-        media: [&'static str; 2],
-    ) -> Self {
-        let body: Body = Box::new(move |_| {
-            let kinds = media.map(|media| (media.to_owned(), json!({"schema": content_of(media)})));
-            Map::from_iter(kinds).into()
-        });
-        self.answer(status, about, body)
-    }
-
-    /// Adds a success without a body.
-    pub fn answers_nothing(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, Box::new(|_| json!({})))
-    }
-
-    fn answer(mut self, status: u16, about: &'static str, body: Body) -> Self {
-        self.answers.push(Answer {
-            status,
-            about,
-            headers: Map::new(),
-            links: Map::new(),
-            body,
-        });
+    /// Adds a success with this content; `{}`: it has none.
+    pub fn answers_content(mut self, status: u16, about: &str, content: &Value) -> Self {
+        self.last = status.to_string();
+        self.answers.insert(
+            self.last.clone(),
+            json!({"description": about, "headers": request_id(), "content": content}),
+        );
         self
     }
 
     /// Adds a header to the answer that was added last.
-    pub fn header(mut self, name: &'static str, about: &'static str, example: &str) -> Self {
-        if let Some(answer) = self.answers.last_mut() {
-            answer.headers.insert(
-                name.to_owned(),
-                header(about, &json!({"type": "string"}), example),
-            );
-        }
+    pub fn header(mut self, name: &str, about: &str, example: &str) -> Self {
+        self.answers[&self.last]["headers"][name] =
+            header(about, &json!({"type": "string"}), example);
         self
     }
 
     /// Adds to the answer that was added last the operation with this id, which can follow it.
     /// `parameters` are the names of its parameters, each with the runtime expression of its value.
-    pub fn link(
-        mut self,
-        operation_id: &'static str,
-        about: &'static str,
-        parameters: &[(&str, &str)],
-    ) -> Self {
-        if let Some(answer) = self.answers.last_mut() {
-            let parameters: Map<String, Value> = parameters
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).into()))
-                .collect();
-            let link = json!({
-                "operationId": operation_id, "description": about, "parameters": parameters,
-            });
-            answer.links.insert(operation_id.to_owned(), link);
-        }
+    pub fn link(mut self, id: &str, about: &str, parameters: &[(&str, &str)]) -> Self {
+        let parameters: BTreeMap<_, _> = parameters.iter().copied().collect();
+        self.answers[&self.last]["links"][id] =
+            json!({"operationId": id, "description": about, "parameters": parameters});
         self
     }
 
@@ -206,47 +235,35 @@ impl Operation {
         Operation { errors_as, ..self }
     }
 
-    pub fn describe(self, schemas: &mut Schemas) -> Value {
-        let mut responses = Map::new();
-        for answer in self.answers {
-            let mut all = request_id();
-            all.extend(answer.headers);
-            let mut response = json!({
-                "description": answer.about, "headers": all, "content": (answer.body)(schemas),
-            });
-            if !answer.links.is_empty() {
-                response["links"] = answer.links.into();
-            }
-            responses.insert(answer.status.to_string(), response);
-        }
+    pub fn describe(mut self, schemas: &mut Schemas) -> Value {
         let mut by_status: BTreeMap<StatusCode, Vec<Error>> = BTreeMap::new();
         for error in self.errors {
             by_status.entry(error.answer().0).or_default().push(error);
         }
         for (status, errors) in by_status {
-            let response = refusal(&errors, self.errors_as, schemas);
-            responses.insert(status.as_str().to_owned(), response);
+            let refusal = refusal(&errors, self.errors_as, &mut self.schemas);
+            self.answers.insert(status.as_str().to_owned(), refusal);
         }
-        let mut operation = json!({
-            "operationId": self.id,
-            "tags": [self.tag],
-            "summary": self.summary,
-            "responses": responses,
-            "security": self.security.map_or(json!([]), |scheme| json!([{scheme: []}])),
-        });
-        if !self.about.is_empty() {
-            operation["description"] = self.about.into();
-        }
+        schemas.extend(self.schemas);
+        self.described["responses"] = self.answers.into();
         if !self.parameters.is_empty() {
-            operation["parameters"] = self.parameters.into();
+            self.described["parameters"] = self.parameters.into();
         }
-        if let Some(body) = self.body {
-            operation["requestBody"] = body(schemas);
-        }
-        operation
+        self.described
     }
 }
 
+/// The fields of a type as parameters in this place.
+fn parameters<P: IntoParams>(place: &ParameterIn) -> impl Iterator<Item = Value> + use<P> {
+    let fields = P::into_params(|| Some(place.clone()));
+    fields.into_iter().map(|field| {
+        let mut field = json!(field);
+        if let (false, Some(field)) = (field["required"] == true, field.as_object_mut()) {
+            field.remove("required");
+        }
+        field
+    })
+}
 /// The answer with one status, which describes all of these errors.
 fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
     let reported = |error: &Error| {
@@ -334,12 +351,6 @@ fn content_of(media: &str) -> Value {
     } else {
         json!({"type": "string", "contentMediaType": media})
     }
-}
-
-pub fn in_path(name: &str, about: &str, schema: &Value, example: impl Into<Value>) -> Value {
-    let mut parameter = parameter("path", name, about, schema, &example.into());
-    parameter["required"] = true.into();
-    parameter
 }
 
 pub fn in_query(name: &str, about: &str, schema: &Value, example: impl Into<Value>) -> Value {

@@ -37,6 +37,10 @@ impl Schemas {
         self.0.insert(name.to_owned(), schema);
     }
 
+    pub fn extend(&mut self, others: Schemas) {
+        self.0.extend(others.0);
+    }
+
     pub fn into_json(self) -> Value {
         json!(self.0)
     }

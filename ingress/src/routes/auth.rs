@@ -13,12 +13,30 @@ use providers::identity;
 
 use crate::App;
 use crate::error::Error;
-use crate::validation;
+use crate::openapi::operation::{Input, Operation, get, tagged};
+use crate::validation::{self, Validated};
 use server::client_address;
 
 /// How long a validation may take: longer than the provider's deadline and those of the database
 /// before and after it.
 const DEADLINE: Duration = Duration::from_secs(25);
+
+/// The errors of every request that asks the identity provider.
+pub const OF_THE_PROVIDER: [Error; 5] = [
+    Error::RateLimited(DEADLINE),
+    Error::ProviderUnavailable(DEADLINE),
+    Error::LoginNotSetUp,
+    Error::Unavailable,
+    Error::Internal,
+];
+
+pub fn routes() -> Vec<Operation> {
+    let validate = get("/auth/validate", validate)
+        .is("validateToken", "Whose a token is")
+        .about("Remember an answer for 5 to 10 seconds. A token is validated 100 times a minute at most.")
+        .answers::<Validated>(200, "The user and their licence.");
+    tagged("Login", [validate])
+}
 
 /// A bearer token that has the form of a token.
 pub struct Bearer(pub String);
@@ -44,8 +62,25 @@ impl FromRequestParts<Arc<App>> for Bearer {
     }
 }
 
+impl Input for Bearer {
+    fn describe(operation: Operation) -> Operation {
+        operation
+            .needs("accessToken")
+            .errors(&OF_THE_PROVIDER)
+            .errors(&[
+                Error::AuthHeader,
+                Error::TokenInvalid,
+                Error::TokenRevoked,
+                Error::NoVerifiedEmail,
+                Error::AccountSuspended,
+            ])
+    }
+}
+
 /// The client's address.
 pub struct Client(pub IpAddr);
+
+impl Input for Client {}
 
 impl FromRequestParts<Arc<App>> for Client {
     type Rejection = Error;

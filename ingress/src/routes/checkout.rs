@@ -8,9 +8,11 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::origins::NotAllowed;
 use domain::time::Timestamp;
 use platform::task;
 use serde::Serialize;
+use serde_json::json;
 use store::orders::CHECKOUT;
 use utoipa::ToSchema;
 
@@ -21,6 +23,8 @@ use crate::checkout::problem::{CheckoutError, CheckoutProblem};
 use crate::checkout::request::CheckoutRequest;
 use crate::checkout::{self, Caller, Opened};
 use crate::error::Error;
+use crate::openapi::bodies;
+use crate::openapi::operation::{Operation, Shape, in_header, post, tagged};
 
 const LARGEST_BODY: usize = 256 * 1024;
 /// How long a client waits for the answer. The work goes on after that, and a client that asks
@@ -28,6 +32,75 @@ const LARGEST_BODY: usize = 256 * 1024;
 const DEADLINE: Duration = Duration::from_secs(25);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LONGEST_KEY: usize = 255;
+
+const fn wrong(what: CheckoutProblem) -> Error {
+    Error::Checkout(CheckoutError { item: None, what })
+}
+
+const ERRORS: [Error; 16] = [
+    Error::CheckoutShop,
+    wrong(CheckoutProblem::NotJson),
+    wrong(CheckoutProblem::Items),
+    wrong(CheckoutProblem::Article),
+    wrong(CheckoutProblem::ReturnUrl(NotAllowed::OtherOrigin)),
+    wrong(CheckoutProblem::Amount),
+    wrong(CheckoutProblem::Currency),
+    Error::CheckoutAmount,
+    Error::CheckoutCurrency,
+    Error::CheckoutRefused,
+    Error::CheckoutPaid,
+    Error::CheckoutCancelled,
+    Error::IdempotencyKeyReused,
+    Error::ProviderTimeout(DEADLINE),
+    Error::CheckoutNotSetUp,
+    Error::CheckoutAddress,
+];
+
+pub fn routes() -> Vec<Operation> {
+    let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"});
+    let key = in_header(
+        "Idempotency-Key",
+        "Your own name for this checkout; it is remembered until 24 hours after its page has ended.",
+        &key,
+        "basket-7",
+    );
+    let item = json!({"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2});
+    let named = json!({
+        "line_items": [item],
+        "return_url": "https://shop.example/thanks",
+    });
+    let variant = json!({
+        "line_items": [{"variant_id": "44872223000001", "quantity": 1}],
+        "return_url": "https://shop.example/thanks",
+        "customer_email": "ada@example.com",
+    });
+    let create = post("/api/commerce/checkout", create)
+        .is("openCheckout", "Open a page to pay on")
+        .about(
+            "And its order, which is pending until it is paid. Prices of variants are the \
+             storefront's, never the caller's. Fields may be in camelCase too, `lineItems` and \
+             `returnUrl`; one that is not known, or given in both spellings, is refused; of an item, \
+             what is not known is passed over. Ask again with the same `Idempotency-Key` and the \
+             same body, and the answer is the same, until its page has ended: then it is another \
+             page for the same order.",
+        )
+        .with::<Holder<CheckoutWrite>>()
+        .parameters([key])
+        .takes(&bodies::one(
+            "CheckoutRequest",
+            [("named", named), ("variant", variant)],
+        ))
+        .answers::<CheckoutResponse>(201, "The page, and the order.")
+        .link(
+            "getOrder",
+            "How the order stands.",
+            &[("order_id", "$response.body#/order_id")],
+        )
+        .errors_as(Shape::Checkout)
+        .errors(&body::UNREADABLE)
+        .errors(&ERRORS);
+    tagged("Orders", [create])
+}
 
 /// Where the buyer pays, and by what the order is found.
 #[derive(Serialize, ToSchema)]

@@ -26,12 +26,37 @@ use crate::api_key::{DeliveriesRead, Holder};
 use crate::database::{READ_DEADLINE, step};
 use crate::error::Error;
 use crate::events::Place;
+use crate::openapi::operation::{Operation, get, tagged};
 
 /// A stream on which nothing happens says so, and looks whether its key is still good.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// What a client is told to wait before it connects again, in milliseconds.
 const CONNECT_AGAIN: u64 = 2000;
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub fn routes() -> Vec<Operation> {
+    let stream = get("/api/deliveries/stream", stream)
+        .is(
+            "streamDeliveries",
+            "Deliveries as they arrive and what becomes of each, as server-sent events",
+        )
+        .about(
+            "For operators; `waybill listen` reads it. Messages are `delivery`, `refused` (deliveries that were \
+             not accepted, counted by reason, up to two seconds late), and `passed_over` (so many are not shown, \
+             because more arrive than somebody could read). A delivery comes when its work has ended, or after \
+             two seconds as `waiting` and again at its end. There is no cursor: the stream begins with what \
+             arrives next. It holds ids, topics, shops, states and times, and nothing of bodies and customers. A \
+             key that is limited to shops sees their deliveries alone, and nothing that was refused. A comment \
+             comes every ten seconds.",
+        )
+        .answers_with(
+            200,
+            "It goes on until the client or the service ends it.",
+            ["text/event-stream"],
+        )
+        .errors(&[Error::TooManyWait]);
+    tagged("Service", [stream])
+}
 
 /// Deliveries from now on, for as long as the client listens and its key is good.
 pub async fn stream(

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -12,16 +13,85 @@ use axum::response::{IntoResponse, Response};
 use domain::license::Tier;
 use providers::identity::GRANT_TYPE;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::auth::Client;
+use super::auth::{Client, OF_THE_PROVIDER};
 use crate::App;
 use crate::body;
 use crate::error::Error;
 use crate::login::{self, Authorized};
+use crate::openapi::operation::{Operation, Shape, get, in_query, post, tagged};
 
 const LARGEST_BODY: usize = 16 * 1024;
+
+const OF_A_POLL: [Error; 15] = [
+    Error::AuthorizationPending,
+    Error::SlowDown(Duration::ZERO),
+    Error::DeviceCodeInvalid,
+    Error::DeviceCodeExpired,
+    Error::DeviceCodeParameter,
+    Error::AccessDenied,
+    Error::GrantType,
+    Error::GrantTypeTwice,
+    Error::NoVerifiedEmail,
+    Error::AccountSuspended,
+    Error::TokenInvalid,
+    Error::ProviderUnavailable(Duration::ZERO),
+    Error::LoginNotSetUp,
+    Error::Unavailable,
+    Error::Internal,
+];
+
+pub fn routes() -> Vec<Operation> {
+    let poll = |it: Operation| {
+        it.answers::<Login>(200, "The token, the user and their tier.")
+            .errors(&OF_A_POLL)
+    };
+    let begin = post("/auth/device/code", authorize)
+        .is("beginLogin", "Begin a login")
+        .about(
+            "A person opens `verification_uri` in any browser and enters `user_code` there; meanwhile poll \
+             with `device_code`. A client address begins five logins in 15 minutes.",
+        )
+        .answers::<DeviceCode>(200, "The codes.")
+        .link(
+            "pollLoginByQuery",
+            "What has become of this login. `pollLogin` takes the same in a form.",
+            &[("device_code", "$response.body#/device_code")],
+        )
+        .errors(&OF_THE_PROVIDER);
+    let (code, kind) = (
+        json!({"type": "string", "minLength": 1, "description": "From `beginLogin`."}),
+        json!({"type": "string", "enum": [GRANT_TYPE], "default": GRANT_TYPE}),
+    );
+    let form = json!({
+        "schema": {
+            "type": "object",
+            "required": ["device_code"],
+            "properties": {"device_code": code, "grant_type": kind},
+        },
+        "example": {"device_code": DEVICE_CODE, "grant_type": GRANT_TYPE},
+    });
+    let by_form = post("/auth/device/token", token)
+        .is("pollLogin", "What has become of a login")
+        .about("Not more often than every `interval` seconds. A body may also be JSON.")
+        .takes(&json!({"application/x-www-form-urlencoded": form, "application/json": form}))
+        .errors(&[Error::NotAnObject])
+        .errors(&body::UNREADABLE);
+    let mut code = in_query("device_code", "From `beginLogin`.", &code, DEVICE_CODE);
+    code["required"] = true.into();
+    let kind = in_query("grant_type", "May be left out.", &kind, GRANT_TYPE);
+    let mut by_query = get("/auth/device/token", token_by_query)
+        .is("pollLoginByQuery", "The same with a query, for old clients")
+        .about("A proxy's access log shows the code: prefer the form.")
+        .parameters([code, kind]);
+    by_query.handler = by_query.handler.head(no_head);
+    let all = [begin, poll(by_form), poll(by_query)];
+    tagged("Login", all.map(|it| it.errors_as(Shape::DeviceLogin)))
+}
+
+const DEVICE_CODE: &str = "3584d83530557fdd1f46af8289938c8ef79f9dc5";
 
 /// A login that has begun. No Debug: its code is as good as the token.
 #[derive(Serialize, ToSchema)]

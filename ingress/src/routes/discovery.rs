@@ -13,6 +13,16 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::error::Error;
+use crate::openapi::operation::{Operation, Shape, get, tagged};
+
+pub fn routes() -> Vec<Operation> {
+    let show = get("/.well-known/oauth-authorization-server", show)
+        .is("discoverLogin", "Where OAuth clients log in (RFC 8414)")
+        .answers::<AuthorizationServer>(200, "The endpoints, and what they take.")
+        .errors_as(Shape::DeviceLogin)
+        .errors(&[Error::LoginNotSetUp]);
+    tagged("Login", [show])
+}
 
 /// How OAuth clients log in here.
 #[derive(Serialize, ToSchema)]

@@ -6,11 +6,37 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
 use crate::App;
+use crate::openapi::operation::{Operation, get, tagged};
 use crate::openapi::{Document, POLICY};
 
 const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
+
+pub fn routes() -> Vec<Operation> {
+    let json = get("/openapi.json", json)
+        .is("describe", "This description, OpenAPI 3.1")
+        .answers_with(200, "The description.", ["application/json"]);
+    let events = get("/asyncapi.json", events)
+        .is("describeEvents", "The events, AsyncAPI 3")
+        .answers_with(200, "The description.", ["application/json"]);
+    let page = get("/docs", page)
+        .is("documentation", "This description, for people")
+        .answers_with(200, "The page.", ["text/html"]);
+    let cached = |it: Operation| {
+        let tag = "\"2c26b46b68ffc68ff99b453c1d304134\"";
+        let kept = "public, max-age=300";
+        it.header("ETag", "Of this version.", tag)
+            .header("Cache-Control", "How long it may be kept.", kept)
+            .answers_content(
+                304,
+                "The client has it: `If-None-Match` names its `ETag`.",
+                &json!({}),
+            )
+    };
+    tagged("Service", [json, events, page].map(cached))
+}
 
 pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     for_tools(&app.description().json, &headers)

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::api_key::Shops;
 use domain::endpoint::ROTATION;
@@ -16,19 +15,78 @@ use domain::event::Pattern;
 use domain::time::Timestamp;
 use operators::endpoints::{self as flow, Change, New, Seen};
 use platform::task;
+use providers::endpoints::AddressError;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::audit::By;
 use store::endpoints::{self, Endpoint};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::App;
 use crate::api_key::{EndpointsRead, EndpointsWrite, Holder, Needs};
-use crate::body;
+use crate::body::Given;
 use crate::error::Error;
+use crate::openapi::bodies;
+use crate::openapi::operation::{Input, Operation, delete, get, post, tagged};
 
 /// The largest body of a request.
 const LARGEST_BODY: usize = 16 * 1024;
+
+pub fn routes() -> Vec<Operation> {
+    let list = get("/api/endpoints", list)
+        .is("listEndpoints", "Where events are sent as webhooks")
+        .answers::<Endpoints>(200, "The endpoints, the oldest first.");
+    let url = "https://shop.example/hooks/waybill";
+    let all = json!({"url": url});
+    let some = json!({"url": url, "types": ["order.*", "payment.#"], "since_seconds": 3600});
+    let add = post("/api/endpoints", add)
+        .is("addEndpoint", "Send events to an address as webhooks")
+        .about(
+            "Webhooks are signed as in Standard Webhooks, with the `secret` of the answer, which is shown this \
+             one time. The endpoint gets the events that happen from now on, or those of the last \
+             `since_seconds` too.",
+        )
+        .takes(&bodies::one("EndpointRequest", [("all", all), ("some", some)]))
+        .answers::<NewEndpoint>(201, "The endpoint and its secret.")
+        .errors(&[
+            Error::EndpointTypes,
+            Error::EndpointTooLong,
+            Error::TooManyEndpoints,
+            Error::EndpointAddress(AddressError::NotAUrl),
+            Error::EndpointAddress(AddressError::Credentials),
+            Error::EndpointAddress(AddressError::Cleartext),
+            Error::EndpointAddress(AddressError::Private),
+        ]);
+    let show = get("/api/endpoints/{id}", show)
+        .is("getEndpoint", "An endpoint")
+        .answers::<Endpoint>(200, "The endpoint.");
+    let remove = delete("/api/endpoints/{id}", remove)
+        .is("removeEndpoint", "Remove an endpoint and what waits for it")
+        .answers_content(204, "It is removed.", &json!({}));
+    let pause = post("/api/endpoints/{id}/pause", pause)
+        .is(
+            "pauseEndpoint",
+            "Send no events to an endpoint until it is resumed",
+        )
+        .answers::<Endpoint>(200, "The endpoint as it is then.");
+    let resume = post("/api/endpoints/{id}/resume", resume)
+        .is("resumeEndpoint", "Send events to an endpoint again")
+        .about("It begins with those that wait, which are due at once.")
+        .answers::<Endpoint>(200, "The endpoint as it is then.");
+    let rotate = post("/api/endpoints/{id}/rotate", rotate)
+        .is("rotateEndpoint", "Give an endpoint another secret")
+        .about("For a day webhooks are signed with both secrets.")
+        .answers::<RotatedSecret>(200, "The new secret.");
+    let test = post("/api/endpoints/{id}/test", test)
+        .is("testEndpoint", "Send a test event to an endpoint")
+        .about("The event's type is `endpoint.test`. The answer comes after at most 15 seconds.")
+        .answers::<EndpointTest>(200, "Whether the endpoint accepted it.");
+    tagged(
+        "Events",
+        [list, add, show, remove, pause, resume, rotate, test],
+    )
+}
 
 #[derive(Serialize, ToSchema)]
 pub struct Endpoints {
@@ -90,8 +148,30 @@ impl<N: Needs + Send> FromRequestParts<Arc<App>> for OfAllShops<N> {
     }
 }
 
+impl<N: Needs> Input for OfAllShops<N> {
+    fn describe(operation: Operation) -> Operation {
+        operation
+            .with::<Holder<N>>()
+            .errors(&[Error::EndpointShops])
+    }
+}
+
 /// The endpoint that a path names.
-pub struct EndpointId(Uuid);
+#[derive(IntoParams)]
+#[into_params(names("id"))]
+pub struct EndpointId(
+    /// The endpoint's id.
+    #[param(example = "01a3185c-5000-7cc3-98c4-dc0c0c07398f")]
+    Uuid,
+);
+
+impl Input for EndpointId {
+    fn describe(operation: Operation) -> Operation {
+        operation
+            .in_path::<EndpointId>()
+            .errors(&[Error::EndpointNotFound])
+    }
+}
 
 impl FromRequestParts<Arc<App>> for EndpointId {
     type Rejection = Error;
@@ -103,7 +183,6 @@ impl FromRequestParts<Arc<App>> for EndpointId {
     }
 }
 
-/// Lists all endpoints.
 pub async fn list(
     _key: OfAllShops<EndpointsRead>,
     State(app): State<Arc<App>>,
@@ -112,7 +191,6 @@ pub async fn list(
     Ok(Json(Endpoints { endpoints }))
 }
 
-/// Shows an endpoint.
 pub async fn show(
     _key: OfAllShops<EndpointsRead>,
     State(app): State<Arc<App>>,
@@ -121,15 +199,11 @@ pub async fn show(
     Ok(Json(flow::find(&app.db, id).await?))
 }
 
-/// Adds an endpoint, and answers with its secret.
 pub async fn add(
     key: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    body: Body,
+    Given(request): Given<EndpointRequest, LARGEST_BODY>,
 ) -> Result<Response, Error> {
-    let body = body::read(&headers, body, LARGEST_BODY).await?;
-    let request: EndpointRequest = body::parse(&body)?;
     let types = request.types.iter().map(|text| text.parse());
     let types = types
         .collect::<Result<Vec<Pattern>, _>>()
@@ -156,7 +230,6 @@ pub async fn add(
     Ok((StatusCode::CREATED, headers, Json(new)).into_response())
 }
 
-/// Sends no more events to an endpoint until it is resumed.
 pub async fn pause(
     key: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,
@@ -166,7 +239,6 @@ pub async fn pause(
     Ok(Json(flow::find(&app.db, id).await?))
 }
 
-/// Sends events to an endpoint again.
 pub async fn resume(
     key: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,
@@ -176,7 +248,6 @@ pub async fn resume(
     Ok(Json(flow::find(&app.db, id).await?))
 }
 
-/// Removes an endpoint.
 pub async fn remove(
     key: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,
@@ -186,7 +257,6 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives an endpoint another secret, and answers with it.
 pub async fn rotate(
     key: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,
@@ -206,7 +276,6 @@ pub async fn rotate(
     Ok((headers, Json(rotated)).into_response())
 }
 
-/// Sends a test event to an endpoint, and answers with what became of it.
 pub async fn test(
     key: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,

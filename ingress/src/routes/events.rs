@@ -17,9 +17,10 @@ use domain::envelope::Envelope;
 use domain::event::Pattern;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::api_keys;
 use tokio::time::Instant;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::App;
@@ -27,13 +28,14 @@ use crate::api_key::{EventsRead, Holder};
 use crate::database::step;
 use crate::error::Error;
 use crate::events::{Filter, Place, Reader, Start};
+use crate::openapi::operation::{Input, Operation, get, in_header, tagged};
 
 /// How long a client may have the answer wait for events.
-pub const LONGEST_WAIT: u64 = 30;
-pub const MOST_EVENTS: usize = 1000;
-pub const USUAL_EVENTS: usize = 100;
+const LONGEST_WAIT: u64 = 30;
+const MOST_EVENTS: usize = 1000;
+const USUAL_EVENTS: usize = 100;
 /// How long the patterns of `type` may be together, in characters.
-pub const LONGEST_KINDS: usize = 100;
+const LONGEST_KINDS: usize = 100;
 
 /// Events that a stream reads at a time.
 const AT_A_TIME: usize = 50;
@@ -42,8 +44,51 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// What a client is told to wait before it connects again, in milliseconds.
 const CONNECT_AGAIN: u64 = 2000;
 
+const CURSOR: &str = "^(latest|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub fn routes() -> Vec<Operation> {
+    let list = get("/api/events", list)
+        .is("listEvents", "What happened, from a cursor on")
+        .about(
+            "Events in the sequence in which every reader sees them; those of one object as they happened. \
+             Give `next` as `after` the next time. Without `after` it begins with the oldest event that is \
+             kept. With `wait` the answer waits for the first event that fits. A key that is limited to \
+             shops sees the events of these shops alone, and none of payments.",
+        )
+        .in_query::<Page>()
+        .answers::<EventList>(200, "The events; none after the wait is a success, too.")
+        .link(
+            "listEvents",
+            "The events after these.",
+            &[("after", "$response.body#/next")],
+        );
+    let cursor = json!({"type": "string", "pattern": CURSOR});
+    let last_event_id = in_header(
+        "Last-Event-ID",
+        "In place of `after`; browsers send it when they connect again.",
+        &cursor,
+        "01a3185c-5000-7cc3-98c4-dc0c0c07398f",
+    );
+    let stream = get("/api/events/stream", stream)
+        .is("streamEvents", "Events as they happen, as server-sent events")
+        .about(
+            "Each event has its `id`, its type as `event`, and as `data` the same JSON as in the list. A client \
+             that connects again with `Last-Event-ID` gets what it has missed. Without it and without `after` \
+             the stream begins with what happens next. A comment comes every ten seconds when nothing else does.",
+        )
+        .parameters([last_event_id])
+        .answers_with(
+            200,
+            "It goes on until the client or the service ends it.",
+            ["text/event-stream"],
+        );
+    tagged(
+        "Events",
+        [list, stream].map(|it| it.errors(&[Error::TooManyWait])),
+    )
+}
 
 /// What happened, in the sequence in which all readers see it.
 #[derive(Serialize, ToSchema)]
@@ -66,21 +111,58 @@ pub struct Wanted {
     wait: Duration,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Filters {
+    /// The id of the last event that was read, or `latest`.
+    #[param(
+        pattern = "^(latest|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$",
+        example = "01a3185c-5000-7cc3-98c4-dc0c0c07398f"
+    )]
+    after: Option<String>,
+    /// Types between commas; `*` is any word between dots, `#` any number of them.
+    #[param(
+        max_length = 100,
+        pattern = "^([a-z_]+|[*]|#)([.]([a-z_]+|[*]|#))*(,([a-z_]+|[*]|#)([.]([a-z_]+|[*]|#))*)*$",
+        example = "order.*"
+    )]
+    r#type: Option<String>,
+    /// Those of this shop.
+    #[param(pattern = r"^[^\x00]*$", example = "shop.example")]
+    shop: Option<String>,
+    /// Those of this order, payment, ..
+    #[param(pattern = r"^[^\x00]*$", example = "820982911946154508")]
+    object: Option<String>,
+}
+
+/// What a list adds to the filters. A stream passes it over.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100, example = 100)]
+    limit: Option<usize>,
+    /// Seconds to wait for an event when there is none.
+    #[param(value_type = Option<usize>, maximum = 30, default = 0, example = 0)]
+    wait: Option<u64>,
+}
+
+impl Input for Wanted {
+    fn describe(operation: Operation) -> Operation {
+        operation
+            .in_query::<Filters>()
+            .errors(&[Error::EventsQuery])
+    }
+}
+
 impl FromRequestParts<Arc<App>> for Wanted {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
-        #[derive(Deserialize)]
-        struct Given {
-            after: Option<String>,
-            r#type: Option<String>,
-            shop: Option<String>,
-            object: Option<String>,
-            limit: Option<usize>,
-            wait: Option<u64>,
-        }
-        let query = Query::<Given>::from_request_parts(parts, app).await;
+        let query = Query::<Filters>::from_request_parts(parts, app).await;
         let Query(given) = query.map_err(|_| Error::EventsQuery)?;
+        let query = Query::<Page>::from_request_parts(parts, app).await;
+        let Query(page) = query.map_err(|_| Error::EventsQuery)?;
         let kinds = given.r#type.as_deref().unwrap_or("#");
         if kinds.len() > LONGEST_KINDS {
             return Err(Error::EventsQuery);
@@ -90,8 +172,8 @@ impl FromRequestParts<Arc<App>> for Wanted {
             .map(str::parse)
             .collect::<Result<_, _>>()
             .map_err(|_| Error::EventsQuery)?;
-        let limit = given.limit.unwrap_or(USUAL_EVENTS);
-        let wait = given.wait.unwrap_or(0);
+        let limit = page.limit.unwrap_or(USUAL_EVENTS);
+        let wait = page.wait.unwrap_or(0);
         let is_text = |text: &Option<String>| !text.as_ref().is_some_and(|it| it.contains('\0'));
         let fits = (1..=MOST_EVENTS).contains(&limit)
             && wait <= LONGEST_WAIT

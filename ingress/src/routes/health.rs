@@ -1,18 +1,58 @@
-//! `/livez`, `/readyz` and `/metrics`, for load balancers and monitoring.
+//! `/livez`, `/readyz`, `/metrics`, `/doctor` and `/robots.txt`, for load balancers, monitoring, our own
+//! command and robots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use server::probes;
-pub use server::probes::{Alive, Readiness};
+use server::probes::{Alive, Readiness};
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::openapi::operation::{Operation, get, tagged};
+
+pub fn routes() -> Vec<Operation> {
+    let live = get("/livez", live)
+        .is("live", "Whether the process runs")
+        .answers::<Alive>(200, "It does.");
+    let ready = get("/readyz", ready)
+        .is("ready", "Whether deliveries can be accepted")
+        .answers::<Readiness>(
+            200,
+            "`ready`, or `degraded`: they are, and wait in the database for the bus.",
+        )
+        .answers::<Readiness>(
+            503,
+            "`unavailable`: there is no database that takes writes, or it does not know every erasure of the \
+             journal, as `erasures` and `reason` say; or `stopping`: the process is about to end.",
+        );
+    let metrics = get("/metrics", metrics)
+        .is("metrics", "Metrics in Prometheus' text format")
+        .about("Keep it from the public. With `Accept: application/openmetrics-text` it is OpenMetrics 1.0.")
+        .answers_with(
+            200,
+            "The metrics.",
+            ["text/plain", "application/openmetrics-text"],
+        );
+    let doctor = get("/doctor", doctor)
+        .is(
+            "doctor",
+            "What `waybill doctor` compares with its own settings",
+        )
+        .answers::<RunsWith>(
+            200,
+            "Codes of the settings, which only who has the key can compare.",
+        );
+    let robots = get("/robots.txt", robots)
+        .is("robots", "Asks robots to stay away from everything")
+        .answers_with(200, "The request.", ["text/plain"]);
+    tagged("Service", [live, ready, metrics, doctor, robots])
+}
 
 /// Answers 200 as long as the process runs.
 pub async fn live() -> Response {
@@ -60,4 +100,14 @@ pub async fn doctor(State(app): State<Arc<App>>) -> Json<RunsWith> {
         installation: config::installation(&app.keys),
         settings: app.config.values.codes(&app.keys),
     })
+}
+
+/// Asks search engines to stay away from everything.
+pub async fn robots() -> Response {
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    (
+        [(header::CONTENT_TYPE, text)],
+        "User-agent: *\nDisallow: /\n",
+    )
+        .into_response()
 }

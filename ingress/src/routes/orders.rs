@@ -12,15 +12,83 @@ use domain::time::Timestamp;
 use qr::Format;
 use serde::Deserialize;
 use store::orders::list::{self, Cursor};
+use store::orders::view::View;
 use store::orders::{self, OrderLookup};
 use store::{qr_codes, shipments};
+use utoipa::IntoParams;
 
 use crate::App;
 use crate::api_key::{Holder, OrdersRead};
 use crate::delivery::is_domain;
 use crate::error::Error;
+use crate::openapi::operation::{Input, Operation, get, tagged};
 
 type Key = Holder<OrdersRead>;
+
+/// The parameters of a further operation on an order that was shown.
+const THE_SAME: [(&str, &str); 2] = [
+    ("order_id", "$response.body#/order_id"),
+    ("shop", "$response.body#/shop"),
+];
+
+pub fn routes() -> Vec<Operation> {
+    let png = |it: Operation| it.answers_with(200, "The picture.", ["image/png"]);
+    let svg = |it: Operation| it.answers_with(200, "The picture.", ["image/svg+xml"]);
+    let list = get("/api/commerce/orders", list)
+        .is("listOrders", "Orders, page by page")
+        .about(
+            "The newest first, by `created_at`; without one, by when its first delivery came. Give `next` \
+             as `after` for the next page, with the same filters, until it is null. Orders that are added \
+             meanwhile neither repeat nor hide another. A page looks at 1,000 orders at most for those \
+             that fit `updated_after` and the statuses, so it may have few or none and yet a `next`; to \
+             follow what changes, read `/api/events`. A key that is limited to shops sees theirs alone.",
+        )
+        .answers::<list::Page>(200, "The orders.");
+    let show = get("/api/commerce/orders/{order_id}", show)
+        .is("getOrder", "An order as it stands")
+        .about(
+            "Its statuses, amounts, lines, parcels and refunds, without personal data. An order is known a \
+             moment after its first delivery.",
+        )
+        .answers::<View>(200, "The order.")
+        .link("getOrderQrPng", "Its QR code, as PNG.", &THE_SAME)
+        .link("getOrderQrSvg", "Its QR code, as SVG.", &THE_SAME);
+    let order_png = get("/api/commerce/orders/{order_id}/qr.png", qr_png)
+        .is("getOrderQrPng", "The QR code of an order's page, as PNG")
+        .errors(&[Error::QrNotFound]);
+    let order_svg = get("/api/commerce/orders/{order_id}/qr.svg", qr_svg)
+        .is("getOrderQrSvg", "The QR code of an order's page, as SVG")
+        .errors(&[Error::QrNotFound]);
+    let parcel = "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.png";
+    let parcel_png =
+        get(parcel, parcel_qr_png).is("getParcelQrPng", "The QR code of a parcel's page, as PNG");
+    let parcel = "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.svg";
+    let parcel_svg =
+        get(parcel, parcel_qr_svg).is("getParcelQrSvg", "The QR code of a parcel's page, as SVG");
+    let pictures = [
+        png(order_png),
+        svg(order_svg),
+        png(parcel_png),
+        svg(parcel_svg),
+    ];
+    tagged("Orders", [list, show].into_iter().chain(pictures))
+}
+
+/// The order that a path names.
+#[derive(Deserialize, IntoParams)]
+pub struct OrderId {
+    /// The storefront's id of the order.
+    #[param(minimum = 1, example = 820_982_911_946_154_508_i64)]
+    order_id: i64,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Shop {
+    /// The shop's domain in lower case, or empty for the order without a shop. Needed when several shops have an order with this id.
+    #[param(pattern = r"^[A-Za-z0-9._:-]*$", example = "shop.example")]
+    shop: Option<String>,
+}
 
 /// The order that a request names by its path and, if needed, `?shop=`. An id that no order can
 /// have, such as `A-17`, is answered like one that no order has.
@@ -33,14 +101,6 @@ impl FromRequestParts<Arc<App>> for Wanted {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
-        #[derive(Deserialize)]
-        struct Shop {
-            shop: Option<String>,
-        }
-        #[derive(Deserialize)]
-        struct OrderId {
-            order_id: i64,
-        }
         let path = Path::<OrderId>::from_request_parts(parts, app).await;
         let id = path.map(|Path(path)| path.order_id).unwrap_or_default();
         if id <= 0 {
@@ -56,9 +116,19 @@ impl FromRequestParts<Arc<App>> for Wanted {
     }
 }
 
+impl Input for Wanted {
+    fn describe(operation: Operation) -> Operation {
+        operation.in_path::<OrderId>().in_query::<Shop>().errors(&[
+            Error::ShopQuery,
+            Error::OrderNotFound,
+            Error::OrderAmbiguous,
+        ])
+    }
+}
+
 /// The most orders of a page, and how many a page has that asks for no number.
-pub const MOST_ORDERS: usize = 1000;
-pub const USUAL_ORDERS: usize = 100;
+const MOST_ORDERS: usize = 1000;
+const USUAL_ORDERS: usize = 100;
 
 /// What a request for a list asks for. Each text that is given names something, so an empty one is
 /// a mistake: `?name=#1007` without percent-encoding ends before the `#`.
@@ -68,23 +138,57 @@ pub struct Listed {
     limit: usize,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Given {
+    /// Those of this shop.
+    #[param(pattern = r"^[^\x00]*$", example = "shop.example")]
+    shop: Option<String>,
+    /// What the shop calls it, with or without its `#`, which is `%23` in a query.
+    #[param(pattern = r"^[^\x00]+$", example = "#1042")]
+    name: Option<String>,
+    /// Of `fulfillment`; `none`: nothing was asked yet.
+    #[param(example = "requested")]
+    state: Option<String>,
+    /// Exactly; `none`: null. So with the others.
+    #[param(pattern = r"^[^\x00]+$", example = "paid")]
+    financial_status: Option<String>,
+    /// What the payments come to.
+    #[param(pattern = r"^[^\x00]+$", example = "paid")]
+    payment_status: Option<String>,
+    /// The storefront's word; `none`: not shipped.
+    #[param(pattern = r"^[^\x00]+$", example = "none")]
+    fulfillment_status: Option<String>,
+    /// Those of this time or later.
+    #[param(format = DateTime, example = "2026-11-20T00:00:00Z")]
+    created_after: Option<String>,
+    /// Those that changed at this time or later.
+    #[param(format = DateTime, example = "2026-11-20T00:00:00Z")]
+    updated_after: Option<String>,
+    /// `next` of the page before.
+    #[param(
+        min_length = 1,
+        example = "MTc5NTE4NDk4NDAwMC44MjA5ODI5MTE5NDYxNTQ1MDguc2hvcC5leGFtcGxl"
+    )]
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100, example = 100)]
+    limit: Option<usize>,
+}
+
+impl Input for Listed {
+    fn describe(operation: Operation) -> Operation {
+        operation
+            .in_query::<Given>()
+            .one_of("state", &list::STATES)
+            .errors(&[Error::OrdersQuery])
+    }
+}
+
 impl FromRequestParts<Arc<App>> for Listed {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
-        #[derive(Deserialize)]
-        struct Given {
-            shop: Option<String>,
-            name: Option<String>,
-            state: Option<String>,
-            financial_status: Option<String>,
-            payment_status: Option<String>,
-            fulfillment_status: Option<String>,
-            created_after: Option<String>,
-            updated_after: Option<String>,
-            after: Option<String>,
-            limit: Option<usize>,
-        }
         let query = Query::<Given>::from_request_parts(parts, app).await;
         let Query(given) = query.map_err(|_| Error::OrdersQuery)?;
         let limit = given.limit.unwrap_or(USUAL_ORDERS);
@@ -174,8 +278,10 @@ pub async fn qr_svg(
 }
 
 /// The tracking number in a request's path.
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct Parcel {
+    /// The carrier's number, percent-encoded.
+    #[param(min_length = 1, pattern = r"^[^\x00]+$", example = "SP0042")]
     tracking_number: String,
 }
 
@@ -191,6 +297,12 @@ impl FromRequestParts<Arc<App>> for Parcel {
             return Err(Error::QrNotFound);
         }
         Ok(parcel)
+    }
+}
+
+impl Input for Parcel {
+    fn describe(operation: Operation) -> Operation {
+        operation.in_path::<Parcel>().errors(&[Error::QrNotFound])
     }
 }
 

@@ -7,18 +7,54 @@ use std::sync::Arc;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use domain::money::{Currency, Money};
 use qr::ID_CHARS;
+use serde_json::json;
 use store::public_orders::{self, PublicOrder, PublicOrderLookup};
 
+use super::orders::{OrderId, Parcel, Shop};
 use crate::App;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
+use crate::openapi::operation::{Input, Operation, Shape, get, in_query, tagged};
 use crate::page::{self, Asked};
 use server::client_address;
+
+pub fn routes() -> Vec<Operation> {
+    let front = get("/", front)
+        .is("showFrontPage", "What runs here, and where to go")
+        .about("The same wherever Waybill runs: it says nothing about the deployment.");
+    let track = get("/orders/{order_id}/track", track).is("showOrderPage", "How far an order is");
+    let tracking = get("/tracking/{tracking_number}", tracking)
+        .is("showParcelPage", "The parcels with a tracking number")
+        .about("It says nothing of their orders.")
+        .in_path::<Parcel>()
+        .errors(&[Error::ParcelNotFound]);
+    let text = json!({"type": "string"});
+    let pay = get("/pay/{order_id}", pay)
+        .is("showPaymentPage", "What is due for an order")
+        .about(
+            "The amount is the order's own. What the link asks for is only compared with it, and the page \
+             warns when it differs.",
+        )
+        .parameters([
+            in_query("amount", "What the link asks for.", &text, "199.00"),
+            in_query("currency", "Its currency.", &text, "EUR"),
+        ]);
+    let page = |it: Operation| {
+        it.errors_as(Shape::Page)
+            .answers_with(200, "The page.", ["text/html"])
+            .errors(&[
+                Error::RateLimited(READ_DEADLINE),
+                Error::Unavailable,
+                Error::Internal,
+            ])
+    };
+    tagged("Pages", [front, track, tracking, pay].map(page))
+}
 
 /// An error that is answered with a page.
 pub struct Refusal(Error);
@@ -42,6 +78,19 @@ pub struct Link {
     shop: Option<String>,
     asked: Asked,
 }
+
+impl Input for Link {
+    fn describe(operation: Operation) -> Operation {
+        let several = "Several shops have an order with this id: a link to each.";
+        operation
+            .answers_with(300, several, ["text/html"])
+            .in_path::<OrderId>()
+            .in_query::<Shop>()
+            .errors(&[Error::ShopQuery, Error::OrderNotFound])
+    }
+}
+
+impl Input for Result<Path<String>, PathRejection> {}
 
 impl FromRequestParts<Arc<App>> for Link {
     type Rejection = Refusal;
@@ -169,14 +218,4 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     ];
     let policy = [(header::CONTENT_SECURITY_POLICY, page::POLICY.clone())];
     (headers, policy, answer).into_response()
-}
-
-/// Asks search engines to stay away from everything.
-pub async fn robots() -> Response {
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    (
-        [(header::CONTENT_TYPE, text)],
-        "User-agent: *\nDisallow: /\n",
-    )
-        .into_response()
 }

@@ -18,18 +18,93 @@ use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use store::audit;
 use store::export_links;
-use store::privacy_requests::{self, By, Filter, RequestEntry};
-use utoipa::ToSchema;
+use store::privacy_requests::{self, By, Filter, History, RequestEntry};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::App;
 use crate::api_key::{Holder, PrivacyRead, PrivacyWrite};
 use crate::error::Error;
+use crate::openapi::operation::{Input, Operation, get, post, tagged};
 
 /// How long reading an export may take. The export store may be on another machine.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(20);
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-content-sha256");
+
+/// The parameter of a further operation on the same request.
+const ID: (&str, &str) = ("id", "$request.path.id");
+
+pub fn routes() -> Vec<Operation> {
+    let list = get("/api/privacy/requests", list)
+        .is("listPrivacyRequests", "Privacy requests by deadline")
+        .about("The nearest deadline first; without `state` those that are neither done nor cancelled.")
+        .answers::<PrivacyRequests>(200, "The requests.");
+    let show = get("/api/privacy/requests/{id}", show)
+        .is("getPrivacyRequest", "A privacy request and its audit")
+        .answers::<History>(200, "The request.")
+        .link(
+            "linkPrivacyExport",
+            "A link to its export, if it has one.",
+            &[ID],
+        )
+        .link(
+            "retryPrivacyRequest",
+            "Starts it again, if it failed.",
+            &[ID],
+        )
+        .link("cancelPrivacyRequest", "Cancels it, if it is held.", &[ID]);
+    let retry = post("/api/privacy/requests/{id}/retry", retry)
+        .is(
+            "retryPrivacyRequest",
+            "Start a request again that was given up",
+        )
+        .answers::<History>(200, "The request as it is then.")
+        .link("getPrivacyRequest", "How it stands later.", &[ID])
+        .errors(&[Error::PrivacyNotFailed]);
+    let cancel = post("/api/privacy/requests/{id}/cancel", cancel)
+        .is(
+            "cancelPrivacyRequest",
+            "Cancel the erasure of a shop that is held",
+        )
+        .about("A customer's request cannot be cancelled.")
+        .answers::<History>(200, "The request as it is then.")
+        .link("getPrivacyRequest", "How it stands later.", &[ID])
+        .errors(&[Error::PrivacyDuty, Error::PrivacyNotHeld]);
+    let link = post("/api/privacy/requests/{id}/export-link", link_export)
+        .is(
+            "linkPrivacyExport",
+            "A link to an export, for somebody without an API key",
+        )
+        .about("It is good for five minutes; who made it and who followed it is in the audit.")
+        .answers::<ExportLink>(200, "The link.")
+        .errors(&[Error::PrivacyFailed, Error::NoExport, Error::ExportExpired]);
+    tagged("Privacy", [list, show, retry, cancel, link])
+}
+
+/// Where the links lead.
+pub fn links() -> Vec<Operation> {
+    let export = get("/api/privacy/exports/{id}", export)
+        .is("getPrivacyExport", "The document behind a link")
+        .about("Follow a link of `linkPrivacyExport` as it is: it is signed.")
+        .answers_with(
+            200,
+            "All that is held about the customer.",
+            ["application/json"],
+        )
+        .header(
+            "Content-Disposition",
+            "Keep it as a file.",
+            "attachment; filename=\"export-01a3185c.json\"",
+        )
+        .header(
+            "X-Content-SHA256",
+            "Of the document, in hex.",
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        )
+        .errors(&[Error::ExportExpired, Error::ExportUnreadable]);
+    tagged("Privacy", [export])
+}
 
 #[derive(Serialize, ToSchema)]
 pub struct PrivacyRequests {
@@ -47,7 +122,21 @@ pub struct ExportLink {
 }
 
 /// The privacy request that a path names.
-pub struct RequestId(Uuid);
+#[derive(IntoParams)]
+#[into_params(names("id"))]
+pub struct RequestId(
+    /// The request's id.
+    #[param(example = "01a3185c-5000-7cc3-98c4-dc0c0c07398f")]
+    Uuid,
+);
+
+impl Input for RequestId {
+    fn describe(operation: Operation) -> Operation {
+        operation
+            .in_path::<RequestId>()
+            .errors(&[Error::PrivacyRequestNotFound])
+    }
+}
 
 impl FromRequestParts<Arc<App>> for RequestId {
     type Rejection = Error;
@@ -65,16 +154,34 @@ pub struct Wanted {
     limit: i64,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Given {
+    /// Those in this state, or all.
+    #[param(example = "failed")]
+    state: Option<String>,
+    /// Those of this shop.
+    #[param(pattern = r"^[^\x00]*$", example = "shop.example")]
+    shop: Option<String>,
+    /// How many at most.
+    #[param(value_type = Option<usize>, minimum = 1, maximum = 1000, default = 100, example = 100)]
+    limit: Option<i64>,
+}
+
+impl Input for Wanted {
+    fn describe(operation: Operation) -> Operation {
+        let states = ["received", "held", "done", "cancelled", "failed", "all"];
+        operation
+            .in_query::<Given>()
+            .one_of("state", &states)
+            .errors(&[Error::PrivacyQuery])
+    }
+}
+
 impl FromRequestParts<Arc<App>> for Wanted {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
-        #[derive(Deserialize)]
-        struct Given {
-            state: Option<String>,
-            shop: Option<String>,
-            limit: Option<i64>,
-        }
         const USUAL: i64 = 100;
         const MOST: i64 = 1000;
         let query = Query::<Given>::from_request_parts(parts, app).await;
@@ -164,17 +271,31 @@ pub struct Link {
     id: Uuid,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Signed {
+    /// When the link ends, in Unix seconds.
+    #[param(example = 1_795_000_000)]
+    expires: i64,
+    /// Of the link.
+    #[param(example = "mY0s..")]
+    signature: String,
+}
+
+impl Input for Link {
+    fn describe(operation: Operation) -> Operation {
+        let errors = [Error::ExportLink, Error::Unavailable, Error::Internal];
+        let operation = operation.needs("exportLink").errors(&errors);
+        operation.in_path::<RequestId>().in_query::<Signed>()
+    }
+}
+
 impl FromRequestParts<Arc<App>> for Link {
     type Rejection = Error;
 
     /// Checks the signature. For a link that Waybill did not sign nothing is looked up, so all
     /// such links get the same answer.
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
-        #[derive(Deserialize)]
-        struct Signed {
-            expires: i64,
-            signature: String,
-        }
         let path = Path::<Uuid>::from_request_parts(parts, app).await;
         let query = Query::<Signed>::from_request_parts(parts, app).await;
         let (Ok(Path(id)), Ok(Query(signed))) = (path, query) else {

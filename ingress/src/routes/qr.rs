@@ -4,22 +4,50 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use providers::payment::CURRENCIES;
-use qr::parse_amount;
-use qr::{Format, QrConfig, QrError, QrResult, Symbol, round_amount};
+use qr::{Format, QrConfig, QrConfigError, QrError, QrResult, Symbol, parse_amount, round_amount};
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::App;
 use crate::api_key::{Holder, QrWrite};
-use crate::body;
+use crate::body::Given;
 use crate::error::Error;
+use crate::openapi::bodies;
+use crate::openapi::operation::{Operation, post, tagged};
 
 /// The largest body: far more than the largest symbol can hold.
 const LARGEST_BODY: usize = 64 * 1024;
+
+pub fn routes() -> Vec<Operation> {
+    let order = json!({"kind": "order", "order_id": "1001"});
+    let payment = json!({
+        "kind": "payment", "order_id": "1001", "amount": "19.90", "currency": "EUR",
+        "format": "SVG",
+    });
+    let create = post("/api/commerce/qr", create)
+        .is("drawQr", "Draw a QR code")
+        .about(
+            "Nothing is stored, and the order or parcel need not exist. What another kind needs is \
+             passed over. Fields may be in camelCase too; one that is not known is refused. How much \
+             text fits depends on the level: 2,953 bytes at `L`, 1,273 at `H`.",
+        )
+        .takes(&bodies::one(
+            "QrRequest",
+            [("order", order), ("payment", payment)],
+        ))
+        .answers::<QrResult>(200, "The picture, and what it leads to.")
+        .errors(&[
+            Error::Qr(QrError::Empty("order_id")),
+            Error::Qr(QrError::AmountNotPositive),
+            Error::Qr(QrError::CurrencyNotSupported),
+            Error::Qr(QrError::UnknownKind),
+            Error::QrSize(QrConfigError::BoxSize(101)),
+        ]);
+    tagged("Orders", [create])
+}
 
 /// What is to be encoded, and how it is drawn. What another kind needs is passed over.
 #[derive(Deserialize)]
@@ -63,13 +91,10 @@ pub enum Id {
 pub async fn create(
     _key: Holder<QrWrite>,
     State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    body: Body,
+    Given(request): Given<QrRequest, LARGEST_BODY>,
 ) -> Result<Json<QrResult>, Error> {
-    let body = body::read(&headers, body, LARGEST_BODY).await?;
     // Making one of the largest symbols takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
-        let request: QrRequest = body::parse(&body)?;
         let format = request.format()?;
         Ok(request.symbol(&app.config.qr)?.result(format))
     });

@@ -14,7 +14,15 @@ use utoipa::ToSchema;
 use super::auth::{Bearer, Client};
 use crate::App;
 use crate::error::Error;
+use crate::openapi::operation::{Operation, get, tagged};
 use crate::validation;
+
+pub fn routes() -> Vec<Operation> {
+    let list = get("/templates/list", list)
+        .is("listTemplates", "The templates of the caller's tier")
+        .answers::<Templates>(200, "The templates.");
+    tagged("Login", [list])
+}
 
 #[derive(Serialize, ToSchema)]
 pub struct Templates<'a> {
