@@ -20,7 +20,7 @@ use store::api_keys::{self, Known, USE_NOTED};
 use uuid::Uuid;
 
 use crate::App;
-use crate::database::READ_DEADLINE;
+use crate::database::{READ_DEADLINE, step};
 use crate::error::Error;
 use crate::openapi::operation::{Input, Operation};
 use server::client_address;
@@ -139,6 +139,12 @@ async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
         app.limits.api_key(known.id)?;
     }
     Ok(known)
+}
+
+/// Whether a key that was good when a stream began is so still.
+pub async fn is_still_good(app: &App, key: Uuid) -> bool {
+    let good = api_keys::is_good(&app.db, key, app.clock.now());
+    step(good).await.unwrap_or(false)
 }
 
 /// The bearer token of a request; `None` if there is none or more than one.

@@ -85,6 +85,7 @@ pub struct Page {
 }
 
 /// Somebody who reads events in their sequence.
+#[derive(Clone)]
 pub struct Reader {
     filter: Filter,
     /// All up to here was looked at.

@@ -12,6 +12,7 @@ pub mod guesses;
 pub mod html;
 pub mod probes;
 mod socket;
+pub mod sse;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

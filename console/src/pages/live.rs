@@ -3,21 +3,21 @@
 //! process stops. One look at the database is for all who watch (`server::deliveries`). Who reads too slowly
 //! misses rows and is sent a message that says so, and makes nobody else wait.
 
-use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::body::Body;
-use axum::http::{HeaderName, header};
+use axum::http::HeaderName;
+use axum::response::sse::Event;
 use axum::response::{Html, IntoResponse, Response};
 use domain::job::JobId;
-use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use server::deliveries::{Line, Listener, Live, Message, fits};
+use server::sse::{self, Next};
 use store::jobs::arrived::{self, Filter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::access::{Reader, Visit};
@@ -38,10 +38,9 @@ const ROWS: usize = 200;
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long it may take until the first look.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// What a browser is asked to wait before it connects again, in milliseconds.
-const CONNECT_AGAIN: u64 = 3000;
+/// What a browser is asked to wait before it connects again.
+const CONNECT_AGAIN: Duration = Duration::from_secs(3);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Those who watch in this process.
 pub struct Watched {
@@ -118,13 +117,12 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
         filter,
         listener,
         newest: last.unwrap_or_default(),
-        heartbeat_at: Instant::now() + HEARTBEAT,
         visit,
         _place: place,
     };
-    let mut hello = format!("retry: {CONNECT_AGAIN}\n\n");
+    let mut hello = Vec::new();
     if is_gap && page.next.is_some() {
-        hello.push_str(&frame("left_out", &json!({}), None));
+        hello.push(sse::event("left_out", &json!({})));
     }
     for delivery in page.deliveries.iter().rev() {
         let line = Line::now(delivery);
@@ -132,22 +130,9 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
             let live = &stream.visit.watched().live;
             live.follow(delivery.id, delivery.attempts);
         }
-        hello.push_str(&stream.line(&line).unwrap_or_default());
+        hello.extend(stream.line(&line));
     }
-    let hello = stream::iter([Ok::<_, Infallible>(hello)]);
-    let rest = stream::unfold(Some(stream), async |stream| {
-        let mut stream = stream?;
-        match stream.next().await {
-            Next::Text(text) => Some((Ok(text), Some(stream))),
-            Next::Last(text) => Some((Ok(text), None)),
-        }
-    });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        // nginx would hold rows back until its buffer is full.
-        (ACCEL_BUFFERING, "no"),
-    ];
-    Ok((headers, Body::from_stream(hello.chain(rest))).into_response())
+    Ok(sse::answer(hello, stream, HEARTBEAT, CONNECT_AGAIN))
 }
 
 /// What one browser watches.
@@ -157,63 +142,49 @@ struct EventStream {
     listener: Listener,
     /// The newest delivery that was sent, the id of each message.
     newest: JobId,
-    heartbeat_at: Instant,
     _place: OwnedSemaphorePermit,
 }
 
-enum Next {
-    Text(String),
-    /// The stream ends with it.
-    Last(String),
+impl sse::Source for EventStream {
+    async fn next(&mut self) -> Next {
+        loop {
+            let event = match self.listener.next().await {
+                None => return ControlFlow::Break(Vec::new()),
+                Some(Message::PassedOver(_)) => Some(sse::event("left_out", &json!({}))),
+                Some(Message::Line(line)) => self.line(&line),
+            };
+            if let Some(event) = event {
+                return ControlFlow::Continue(vec![event]);
+            }
+        }
+    }
+
+    async fn heartbeat(&mut self) -> Next {
+        match self.visit.is_still_let_in().await {
+            Some(true) => ControlFlow::Continue(vec![sse::comment("still here")]),
+            Some(false) => ControlFlow::Break(vec![sse::event("ended", &json!({}))]),
+            // Nobody is let in unseen; the browser connects again.
+            None => ControlFlow::Break(Vec::new()),
+        }
+    }
 }
 
 impl EventStream {
-    async fn next(&mut self) -> Next {
-        loop {
-            // Also while much happens.
-            if Instant::now() >= self.heartbeat_at {
-                self.heartbeat_at = Instant::now() + HEARTBEAT;
-                return match self.visit.is_still_let_in().await {
-                    Some(true) => Next::Text(": still here\n\n".to_owned()),
-                    Some(false) => Next::Last(frame("ended", &json!({}), None)),
-                    // Nobody is let in unseen; the browser connects again.
-                    None => Next::Last(String::new()),
-                };
-            }
-            tokio::select! {
-                message = self.listener.next() => match message {
-                    None => return Next::Last(String::new()),
-                    Some(Message::PassedOver(_)) => {
-                        return Next::Text(frame("left_out", &json!({}), None));
-                    }
-                    Some(Message::Line(line)) => {
-                        if let Some(text) = self.line(&line) {
-                            return Next::Text(text);
-                        }
-                    }
-                },
-                () = sleep_until(self.heartbeat_at) => {}
-            }
-        }
-    }
-
     /// The message about a delivery. One that the filter no longer selects, because its state has
     /// changed, goes from the page.
-    fn line(&mut self, line: &Line) -> Option<String> {
+    fn line(&mut self, line: &Line) -> Option<Event> {
         let job = line.job.map(|job| job.to_string());
         if !fits(&self.filter, line) {
             let gone = job.filter(|_| !self.filter.state.is_empty())?;
-            return Some(frame("gone", &json!({"job": gone}), None));
+            return Some(sse::event("gone", &json!({"job": gone})));
         }
         let cells: Vec<Value> = deliveries::row(line).iter().map(Cell::parts).collect();
         self.newest = line.job.map_or(self.newest, |job| self.newest.max(job));
-        let id = (!self.newest.is_nil()).then_some(self.newest);
-        Some(frame("row", &json!({"job": job, "cells": cells}), id))
+        let row = sse::event("row", &json!({"job": job, "cells": cells}));
+        Some(if self.newest.is_nil() {
+            row
+        } else {
+            row.id(self.newest.to_string())
+        })
     }
-}
-
-/// A server-sent event. JSON has no line breaks of its own, so the data is one line.
-fn frame(event: &str, data: &Value, id: Option<JobId>) -> String {
-    let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
-    format!("event: {event}\n{id}data: {data}\n\n")
 }

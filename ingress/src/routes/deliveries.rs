@@ -4,35 +4,26 @@
 //! It has a scope of its own, and not that of events. Events are the business of a merchant's systems;
 //! this says what strangers try and which settings would take it, which is the operator's.
 
-use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, header};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use axum::response::Response;
+use axum::response::sse::Event;
 use domain::api_key::Shops;
-use futures_util::stream;
 use serde_json::json;
 use server::deliveries::{Line, Listener, Message, Outcome};
-use store::api_keys;
-use tokio::time::Instant;
+use server::sse::{self, Next};
 use uuid::Uuid;
 
+use super::events::{CONNECT_AGAIN, HEARTBEAT};
 use crate::App;
-use crate::api_key::{DeliveriesRead, Holder};
-use crate::database::{READ_DEADLINE, step};
+use crate::api_key::{self, DeliveriesRead, Holder};
+use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::events::Place;
 use crate::openapi::operation::{Operation, get, tagged};
-
-/// A stream on which nothing happens says so, and looks whether its key is still good.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-/// What a client is told to wait before it connects again, in milliseconds.
-const CONNECT_AGAIN: u64 = 2000;
-const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub fn routes() -> Vec<Operation> {
     let stream = get("/api/deliveries/stream", stream)
@@ -69,27 +60,13 @@ pub async fn stream(
     let ready = tokio::time::timeout(READ_DEADLINE, listener.ready()).await;
     ready.map_err(|_| Error::Unavailable)?;
     let stream = DeliveryStream {
-        heartbeat_at: Instant::now() + HEARTBEAT,
         app,
         key: key.id,
         shops: key.shops,
         listener,
         _place: place,
     };
-    let hello = Bytes::from(format!("retry: {CONNECT_AGAIN}\n\n"));
-    let hello = stream::iter([Ok::<_, Infallible>(hello)]);
-    let messages = stream::unfold(stream, async |mut stream| {
-        let text = stream.next().await?;
-        Some((Ok(Bytes::from(text)), stream))
-    });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        // nginx would hold lines back until its buffer is full.
-        (ACCEL_BUFFERING, "no"),
-    ];
-    let body = Body::from_stream(stream::StreamExt::chain(hello, messages));
-    Ok((headers, body).into_response())
+    Ok(sse::answer(Vec::new(), stream, HEARTBEAT, CONNECT_AGAIN))
 }
 
 /// What one client listens to.
@@ -99,54 +76,50 @@ struct DeliveryStream {
     shops: Shops,
     listener: Listener,
     _place: Place,
-    heartbeat_at: Instant,
 }
 
-impl DeliveryStream {
-    /// What is sent next; `None`: the stream ends, and the client connects again.
-    async fn next(&mut self) -> Option<String> {
+impl sse::Source for DeliveryStream {
+    async fn next(&mut self) -> Next {
         loop {
-            if self.app.is_stopping() {
-                return None;
+            let message = tokio::select! {
+                biased;
+                () = self.app.stopping.cancelled() => None,
+                message = self.listener.next() => message,
+            };
+            let Some(message) = message else {
+                return ControlFlow::Break(Vec::new());
+            };
+            if let Some(event) = event(&self.shops, &message) {
+                return ControlFlow::Continue(vec![event]);
             }
-            // Also while much happens.
-            if Instant::now() >= self.heartbeat_at {
-                let good = api_keys::is_good(&self.app.db, self.key, self.app.clock.now());
-                if !step(good).await.unwrap_or(false) {
-                    return None;
-                }
-                self.heartbeat_at = Instant::now() + HEARTBEAT;
-                return Some(": the key is good\n\n".to_owned());
-            }
-            tokio::select! {
-                message = self.listener.next() => {
-                    if let Some(frame) = frame(&self.shops, &message?) {
-                        return Some(frame);
-                    }
-                }
-                () = tokio::time::sleep_until(self.heartbeat_at) => {}
-                () = self.app.stopping.cancelled() => return None,
-            }
+        }
+    }
+
+    async fn heartbeat(&mut self) -> Next {
+        if api_key::is_still_good(&self.app, self.key).await {
+            ControlFlow::Continue(vec![sse::comment("the key is good")])
+        } else {
+            ControlFlow::Break(Vec::new())
         }
     }
 }
 
 /// The message of the stream; `None` if the key does not open it.
-fn frame(shops: &Shops, message: &Message) -> Option<String> {
-    let (event, data) = match message {
-        Message::Line(line) if !is_open(shops, line) => return None,
+fn event(shops: &Shops, message: &Message) -> Option<Event> {
+    match message {
+        Message::Line(line) if !is_open(shops, line) => None,
         Message::Line(line) => {
-            let event = match line.outcome {
+            let kind = match line.outcome {
                 Outcome::Refused => "refused",
                 _ => "delivery",
             };
-            (event, serde_json::to_string(line).ok()?)
+            Some(sse::event(kind, line))
         }
-        Message::PassedOver(deliveries) => {
-            ("passed_over", json!({"deliveries": deliveries}).to_string())
-        }
-    };
-    Some(format!("event: {event}\ndata: {data}\n\n"))
+        Message::PassedOver(deliveries) => Some(sse::event(
+            "passed_over",
+            &json!({"deliveries": deliveries}),
+        )),
+    }
 }
 
 /// A key that is limited to shops sees the deliveries of these shops. What was refused is of no shop,

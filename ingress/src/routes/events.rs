@@ -1,31 +1,26 @@
 //! `/api/events`: what happened, for the merchant's own systems without a broker, in pages that
 //! may be waited for, and as a stream of server-sent events (docs/events.md).
 
-use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use domain::envelope::Envelope;
 use domain::event::Pattern;
-use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::api_keys;
+use server::sse::{self, Next};
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::App;
-use crate::api_key::{EventsRead, Holder};
-use crate::database::step;
+use crate::api_key::{self, EventsRead, Holder};
 use crate::error::Error;
 use crate::events::{Filter, Place, Reader, Start};
 use crate::openapi::operation::{Input, Operation, get, in_header, tagged};
@@ -40,13 +35,12 @@ const LONGEST_KINDS: usize = 100;
 /// Events that a stream reads at a time.
 const AT_A_TIME: usize = 50;
 /// A stream on which nothing happens says so, and looks whether its key is still good.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-/// What a client is told to wait before it connects again, in milliseconds.
-const CONNECT_AGAIN: u64 = 2000;
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+/// What a client is told to wait before it connects again.
+pub const CONNECT_AGAIN: Duration = Duration::from_secs(2);
 
 const CURSOR: &str = "^(latest|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub fn routes() -> Vec<Operation> {
     let list = get("/api/events", list)
@@ -264,26 +258,12 @@ pub async fn stream(
     let start = last.unwrap_or(Start::Latest);
     let reader = Reader::begin(&app, start, wanted.filter(&key)).await?;
     let stream = EventStream {
-        heartbeat_at: Instant::now() + HEARTBEAT,
         app,
         key: key.id,
         reader,
         place,
     };
-    let hello = Bytes::from(format!("retry: {CONNECT_AGAIN}\n\n"));
-    let hello = stream::iter([Ok::<_, Infallible>(hello)]);
-    let events = stream::unfold(stream, async |mut stream| {
-        let text = stream.next().await?;
-        Some((Ok(Bytes::from(text)), stream))
-    });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        // nginx would hold events back until its buffer is full.
-        (ACCEL_BUFFERING, "no"),
-    ];
-    let body = Body::from_stream(stream::StreamExt::chain(hello, events));
-    Ok((headers, body).into_response())
+    Ok(sse::answer(Vec::new(), stream, HEARTBEAT, CONNECT_AGAIN))
 }
 
 /// What one client listens to.
@@ -292,62 +272,44 @@ struct EventStream {
     key: Uuid,
     reader: Reader,
     place: Place,
-    heartbeat_at: Instant,
 }
 
-impl EventStream {
-    /// What is sent next; `None`: the stream ends, and the client connects again.
-    async fn next(&mut self) -> Option<String> {
+impl sse::Source for EventStream {
+    async fn next(&mut self) -> Next {
         loop {
             if self.app.is_stopping() {
-                return None;
+                return ControlFlow::Break(Vec::new());
             }
             self.place.look();
-            let page = self.reader.page(&self.app, AT_A_TIME).await.ok()?;
-            if Instant::now() >= self.heartbeat_at {
-                if !self.is_key_good().await {
-                    return None;
-                }
-                self.heartbeat_at = Instant::now() + HEARTBEAT;
-                if page.events.is_empty() {
-                    return Some(self.heartbeat());
-                }
-            }
+            // A look that the heartbeat interrupts is done again.
+            let mut reader = self.reader.clone();
+            let Ok(page) = reader.page(&self.app, AT_A_TIME).await else {
+                return ControlFlow::Break(Vec::new());
+            };
+            self.reader = reader;
             if !page.events.is_empty() {
-                return Some(frames(&page.events));
+                let event = |it: &Envelope| sse::event(&it.kind, it).id(it.id.to_string());
+                return ControlFlow::Continue(page.events.iter().map(event).collect());
             }
             if page.is_more {
                 continue;
             }
             tokio::select! {
                 () = self.place.wait() => {}
-                () = tokio::time::sleep_until(self.heartbeat_at) => {}
-                () = self.app.stopping.cancelled() => return None,
+                () = self.app.stopping.cancelled() => {}
             }
         }
     }
 
-    async fn is_key_good(&self) -> bool {
-        let good = api_keys::is_good(&self.app.db, self.key, self.app.clock.now());
-        step(good).await.unwrap_or(false)
-    }
-
     /// Its id lets a client go on from here that has seen no event for long, because none fits.
-    fn heartbeat(&self) -> String {
-        let id = self.reader.cursor();
-        let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
-        format!(": nothing happened\n{id}\n")
+    async fn heartbeat(&mut self) -> Next {
+        if !api_key::is_still_good(&self.app, self.key).await {
+            return ControlFlow::Break(Vec::new());
+        }
+        let mut beat = sse::comment("nothing happened");
+        if let Some(id) = self.reader.cursor() {
+            beat = beat.id(id.to_string());
+        }
+        ControlFlow::Continue(vec![beat])
     }
-}
-
-/// The events as messages of the stream.
-fn frames(events: &[Envelope]) -> String {
-    let mut text = String::new();
-    for event in events {
-        // An event's JSON has no line breaks: they are escaped in its texts.
-        let json = serde_json::to_string(event).unwrap_or_default();
-        let (id, kind) = (event.id, &event.kind);
-        let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {json}\n\n");
-    }
-    text
 }
