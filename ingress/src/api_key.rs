@@ -30,51 +30,17 @@ pub trait Needs {
     const SCOPE: Scope;
 }
 
-pub struct OrdersRead;
-pub struct CheckoutWrite;
-pub struct QrWrite;
-pub struct EventsRead;
-pub struct EndpointsRead;
-pub struct EndpointsWrite;
-pub struct DeliveriesRead;
-pub struct PrivacyRead;
-pub struct PrivacyWrite;
+macro_rules! scopes {
+    ($($scope:ident)*) => {$(
+        pub struct $scope;
 
-impl Needs for OrdersRead {
-    const SCOPE: Scope = Scope::OrdersRead;
+        impl Needs for $scope {
+            const SCOPE: Scope = Scope::$scope;
+        }
+    )*};
 }
 
-impl Needs for CheckoutWrite {
-    const SCOPE: Scope = Scope::CheckoutWrite;
-}
-
-impl Needs for QrWrite {
-    const SCOPE: Scope = Scope::QrWrite;
-}
-
-impl Needs for EventsRead {
-    const SCOPE: Scope = Scope::EventsRead;
-}
-
-impl Needs for EndpointsRead {
-    const SCOPE: Scope = Scope::EndpointsRead;
-}
-
-impl Needs for EndpointsWrite {
-    const SCOPE: Scope = Scope::EndpointsWrite;
-}
-
-impl Needs for DeliveriesRead {
-    const SCOPE: Scope = Scope::DeliveriesRead;
-}
-
-impl Needs for PrivacyRead {
-    const SCOPE: Scope = Scope::PrivacyRead;
-}
-
-impl Needs for PrivacyWrite {
-    const SCOPE: Scope = Scope::PrivacyWrite;
-}
+scopes!(OrdersRead CheckoutWrite QrWrite EventsRead EndpointsRead EndpointsWrite DeliveriesRead PrivacyRead PrivacyWrite);
 
 /// The holder of a key that has the scope.
 pub struct Holder<N> {

@@ -1,5 +1,4 @@
-//! All errors of the HTTP API: one enum, and one match that gives each variant its status, code
-//! and text.
+//! All errors of the HTTP API: one table with the status, code, reason and text of each.
 //!
 //! The texts are for the sender and say what to do. They contain nothing internal.
 
@@ -22,139 +21,171 @@ use utoipa::ToSchema;
 use crate::checkout::problem::CheckoutError;
 use crate::intake::Unavailable;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Error {
-    StorefrontSignature,
-    PaymentSignature,
-    Duplicate,
-    BodyTooLarge,
-    BodyIncomplete,
-    BodyTooSlow,
-    ContentEncoding,
-    TopicHeader,
-    ShopHeader,
-    ShopUnknown,
-    PrivacyBody,
-    PrivacyShop,
-    WebhookIdHeader,
-    NotJson,
-    NotAnObject,
-    /// A field of a JSON body is not known, is there twice, or has another type.
-    Field {
-        line: u32,
-        column: u32,
-    },
-    Envelope,
-    RateLimited(Duration),
-    /// A delivery cannot be stored now. Waybill then does not know whether it is a duplicate
-    /// either.
-    NotAccepted,
-    /// The database does not answer.
-    Unavailable,
-    /// The database may not be served: it does not know every erasure of the journal, or nobody
-    /// could look yet.
-    NotServed,
-    ApiKey,
-    /// The API key lacks the scope for this call.
-    MissingScope(Scope),
-    ShopQuery,
-    OrdersQuery,
-    OrderNotFound,
-    OrderAmbiguous,
-    ParcelNotFound,
-    QrNotFound,
-    /// The order has no such parcel, or the parcel has no QR code.
-    Qr(QrError),
-    QrSize(QrConfigError),
-    /// The request for a checkout is wrong; the text says how.
-    Checkout(CheckoutError),
-    /// The key does not open the shop of the orders that checkouts make.
-    CheckoutShop,
-    CheckoutNotSetUp,
-    /// What answers at a provider's address is not the provider's API.
-    CheckoutAddress,
-    /// The payment provider refuses the checkout.
-    CheckoutAmount,
-    CheckoutCurrency,
-    CheckoutRefused,
-    /// Somebody has already paid on the page of this checkout.
-    CheckoutPaid,
-    /// The order of this checkout is cancelled for good.
-    CheckoutCancelled,
-    /// The `Idempotency-Key` was used for another checkout.
-    IdempotencyKeyReused,
-    /// The storefront's or the payment provider's API does not answer. The client may ask again
-    /// after this time.
-    ProviderTimeout(Duration),
-    EndpointNotFound,
-    /// The text cannot be the address of an endpoint.
-    EndpointAddress(AddressError),
-    EndpointTypes,
-    EndpointTooLong,
-    TooManyEndpoints,
-    /// The key is limited to shops, and endpoints get the events of all shops.
-    EndpointShops,
-    EventsQuery,
-    /// The key, or all together, have too many streams and waiting requests.
-    TooManyWait,
-    PrivacyRequestNotFound,
-    PrivacyQuery,
-    /// The privacy request has not failed, so it cannot be retried.
-    PrivacyNotFailed,
-    /// The privacy request is a customer's, so it cannot be cancelled.
-    PrivacyDuty,
-    /// The privacy request is not held, so it cannot be cancelled.
-    PrivacyNotHeld,
-    /// The privacy request failed, so it has no export.
-    PrivacyFailed,
-    NoExport,
-    ExportExpired,
-    ExportUnreadable,
-    /// The link was not made by Waybill, or has ended.
-    ExportLink,
-    /// The request has no bearer token, or a text that cannot be one.
-    AuthHeader,
-    TokenInvalid,
-    /// The token was valid before, so it was revoked.
-    TokenRevoked,
-    NoVerifiedEmail,
-    AccountSuspended,
-    DeviceCodeInvalid,
-    DeviceCodeExpired,
-    DeviceCodeParameter,
-    GrantType,
-    GrantTypeTwice,
-    FormEncoding,
-    AuthorizationPending,
-    AccessDenied,
-    /// A poll came before the interval had passed.
-    SlowDown(Duration),
-    /// The identity provider does not answer. The client may ask again after this time.
-    ProviderUnavailable(Duration),
-    LoginNotSetUp,
-    RouteNotFound,
-    Method,
-    Internal,
+/// Declares the errors. Each row says the status of the answer, the code of the application (`-`: none),
+/// a short name for logs and the metric's label, and the text, which is empty where [`Error::text`]
+/// makes it.
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident $(($value:ty))? $({ $($field:ident: $of:ty),* })?:
+        $status:ident $code:tt $reason:literal $text:literal;)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Error {
+            $($(#[$doc])* $name $(($value))? $({ $($field: $of),* })?,)*
+        }
+
+        impl Error {
+            fn row(self) -> (StatusCode, Option<Code>, &'static str, &'static str) {
+                match self {
+                    $(Error::$name { .. } => (StatusCode::$status, errors!(@code $code), $reason, $text),)*
+                }
+            }
+        }
+    };
+    (@code -) => { None };
+    (@code $code:ident) => { Some(Code::$code) };
 }
 
-/// The table has this where the text contains values; [`Error::text`] makes it.
-const UNREADABLE: &str = "Request body cannot be used";
-const INVALID_TOKEN: &str = "Invalid GitHub token";
-
-/// The answer to an API key without the scope.
-fn missing(scope: Scope) -> &'static str {
-    match scope {
-        Scope::OrdersRead => "This API key lacks the scope orders:read",
-        Scope::CheckoutWrite => "This API key lacks the scope checkout:write",
-        Scope::QrWrite => "This API key lacks the scope qr:write",
-        Scope::EventsRead => "This API key lacks the scope events:read",
-        Scope::EndpointsRead => "This API key lacks the scope endpoints:read",
-        Scope::EndpointsWrite => "This API key lacks the scope endpoints:write",
-        Scope::DeliveriesRead => "This API key lacks the scope deliveries:read",
-        Scope::PrivacyRead => "This API key lacks the scope privacy:read",
-        Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
-        Scope::Console(_) => "This API key lacks a scope of the console",
-    }
+errors! {
+    StorefrontSignature: UNAUTHORIZED Signature "signature" "Invalid HMAC signature";
+    PaymentSignature: UNAUTHORIZED Signature "signature" "Invalid payment signature";
+    Duplicate: CONFLICT - "duplicate" "Duplicate webhook";
+    BodyTooLarge: PAYLOAD_TOO_LARGE - "too_large" "Request body too large";
+    BodyIncomplete: BAD_REQUEST - "body" "Request body ended early";
+    BodyTooSlow: REQUEST_TIMEOUT - "body" "Request body took too long";
+    ContentEncoding: UNSUPPORTED_MEDIA_TYPE - "encoding"
+        "Content-Encoding is not supported; send the body as it was signed";
+    TopicHeader: UNPROCESSABLE_ENTITY - "header"
+        "X-Storefront-Topic is missing or is not a topic like orders/create";
+    ShopHeader: UNPROCESSABLE_ENTITY - "header" "X-Storefront-Shop-Domain is not a domain";
+    ShopUnknown: UNPROCESSABLE_ENTITY - "header" "X-Storefront-Shop-Domain is not one of STOREFRONT_SHOPS";
+    PrivacyBody: UNPROCESSABLE_ENTITY - "privacy" "Request body is not one of this privacy topic";
+    PrivacyShop: UNPROCESSABLE_ENTITY - "privacy"
+        "X-Storefront-Shop-Domain is not the shop_domain of the body";
+    WebhookIdHeader: UNPROCESSABLE_ENTITY - "header"
+        "X-Storefront-Webhook-Id is not an id of at most 255 visible characters";
+    NotJson: UNPROCESSABLE_ENTITY - "json" "Request body is not JSON";
+    NotAnObject: UNPROCESSABLE_ENTITY - "json" "Request body is not a JSON object";
+    /// A field of a JSON body is not known, is there twice, or has another type.
+    Field { line: u32, column: u32 }: UNPROCESSABLE_ENTITY - "json" "";
+    Envelope: UNPROCESSABLE_ENTITY - "json" "Request body lacks an id or type, or repeats a key";
+    RateLimited(Duration): TOO_MANY_REQUESTS RateLimit "rate" "Rate limit exceeded";
+    /// A delivery cannot be stored now. Waybill then does not know whether it is a duplicate
+    /// either.
+    NotAccepted: SERVICE_UNAVAILABLE Deduplication "unavailable" "Not accepted, try again later";
+    /// The database does not answer.
+    Unavailable: SERVICE_UNAVAILABLE - "unavailable" "Temporarily unavailable, try again later";
+    /// The database may not be served: it does not know every erasure of the journal, or nobody
+    /// could look yet.
+    NotServed: SERVICE_UNAVAILABLE - "unavailable"
+        "Not in use until the database is compared with the journal of erasures; nothing is lost, try \
+         again later. Operators: waybill doctor says what to do";
+    ApiKey: UNAUTHORIZED NoToken "api_key" "Invalid API key";
+    /// The API key lacks the scope for this call.
+    MissingScope(Scope): FORBIDDEN - "api_key" "";
+    ShopQuery: UNPROCESSABLE_ENTITY - "request" "?shop= is a shop domain; give it at most once";
+    OrdersQuery: UNPROCESSABLE_ENTITY - "request"
+        "?after= is next of the page before; ?created_after= and ?updated_after= are times like \
+         2027-01-31T12:00:00Z; ?state= is initiated, requested, fulfilled, cancelled or none; ?limit= is \
+         1 to 1000; ?name= and the statuses are not empty, and a # in them is written %23; give each at \
+         most once";
+    OrderNotFound: NOT_FOUND OrderNotFound "not_found" "Order not found";
+    OrderAmbiguous: CONFLICT - "request" "Several shops have an order with this id; add ?shop=<shop domain>";
+    ParcelNotFound: NOT_FOUND - "not_found" "Parcel not found";
+    /// The order has no such parcel, or the parcel has no QR code.
+    QrNotFound: NOT_FOUND - "not_found" "There is no such QR code";
+    Qr(QrError): UNPROCESSABLE_ENTITY - "qr" "";
+    QrSize(QrConfigError): UNPROCESSABLE_ENTITY Qr "qr" "";
+    /// The request is wrong.
+    Checkout(CheckoutError): BAD_REQUEST - "request" "";
+    /// The key does not open the shop of the orders that checkouts make.
+    CheckoutShop: FORBIDDEN - "api_key"
+        "This API key may not touch the orders of checkouts; make one with --shop checkout";
+    CheckoutNotSetUp: SERVICE_UNAVAILABLE - "unavailable"
+        "Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set";
+    /// What answers at a provider's address is not the provider's API.
+    CheckoutAddress: SERVICE_UNAVAILABLE - "unavailable"
+        "Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or \
+         STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that";
+    /// The payment provider refuses the checkout.
+    CheckoutAmount: BAD_REQUEST Amount "refused" "The payment provider does not take this amount";
+    CheckoutCurrency: BAD_REQUEST Currency "refused"
+        "Currency not supported: use USD, EUR, GBP or MXN, and one of them throughout";
+    CheckoutRefused: BAD_REQUEST - "refused"
+        "The payment provider does not take this checkout; check the ids of prices, and customer_email";
+    /// Somebody has already paid on the page of this checkout.
+    CheckoutPaid: CONFLICT AlreadyProcessed "paid"
+        "This checkout has been paid already; for another one use a new Idempotency-Key";
+    /// The order of this checkout is cancelled for good.
+    CheckoutCancelled: CONFLICT - "cancelled"
+        "The order of this checkout is cancelled; for another one use a new Idempotency-Key";
+    /// The `Idempotency-Key` was used for another checkout.
+    IdempotencyKeyReused: UNPROCESSABLE_ENTITY - "request"
+        "This Idempotency-Key was used for another checkout; use a new one";
+    /// The storefront's or the payment provider's API does not answer. The client may ask again
+    /// after this time.
+    ProviderTimeout(Duration): SERVICE_UNAVAILABLE ProviderTimeout "provider"
+        "A provider does not answer; try again with the same Idempotency-Key";
+    EndpointNotFound: NOT_FOUND - "not_found" "Endpoint not found";
+    /// The text cannot be the address of an endpoint.
+    EndpointAddress(AddressError): UNPROCESSABLE_ENTITY - "request" "";
+    EndpointTypes: UNPROCESSABLE_ENTITY - "request" "types must be patterns like order.* or payment.#";
+    EndpointTooLong: UNPROCESSABLE_ENTITY - "request"
+        "url has at most 2000 characters, and types has at most 20 patterns";
+    TooManyEndpoints: CONFLICT - "request"
+        "There are already 100 endpoints, which is the most; remove one first";
+    /// The key is limited to shops, and endpoints get the events of all shops.
+    EndpointShops: FORBIDDEN - "api_key"
+        "This API key is limited to shops, and endpoints get the events of all shops";
+    EventsQuery: UNPROCESSABLE_ENTITY - "request"
+        "?after= (or Last-Event-ID) is an event's id or latest; ?type= is one or more patterns like \
+         order.* between commas; ?limit= is 1 to 1000; ?wait= is 0 to 30 seconds; give each at most once";
+    /// The key, or all together, have too many streams and waiting requests.
+    TooManyWait: TOO_MANY_REQUESTS RateLimit "rate"
+        "Too many requests wait for events already; end one of this API key, or try again later";
+    PrivacyRequestNotFound: NOT_FOUND - "not_found" "Privacy request not found";
+    PrivacyQuery: UNPROCESSABLE_ENTITY - "request"
+        "?state= is received, held, done, cancelled, failed or all; ?limit= is 1 to 1000; give each at \
+         most once";
+    /// The privacy request has not failed, so it cannot be retried.
+    PrivacyNotFailed: CONFLICT - "state" "Only a request that failed is retried by hand";
+    /// The privacy request is a customer's, so it cannot be cancelled.
+    PrivacyDuty: CONFLICT - "state" "A customer's request cannot be cancelled: answering it is a legal duty";
+    /// The privacy request is not held, so it cannot be cancelled.
+    PrivacyNotHeld: CONFLICT - "state"
+        "Only the erasure of a shop that is held can be cancelled; this one has begun, or is over";
+    /// The privacy request failed, so it has no export.
+    PrivacyFailed: CONFLICT Privacy "state"
+        "The request failed, so it has no export; mend what last_error says, then retry it";
+    NoExport: CONFLICT Privacy "export"
+        "The request has no export: only a customers/data_request that is done has one";
+    ExportExpired: GONE Privacy "export" "The export has expired; the customer must ask again for a new one";
+    ExportUnreadable: SERVICE_UNAVAILABLE Privacy "export"
+        "The export cannot be read now; the operator's log says why";
+    /// The link was not made by Waybill, or has ended.
+    ExportLink: NOT_FOUND - "not_found" "Export not found";
+    /// The request has no bearer token, or a text that cannot be one.
+    AuthHeader: UNAUTHORIZED NoToken "token" "Missing or invalid Authorization header";
+    TokenInvalid: UNAUTHORIZED ForeignToken "token" "Invalid GitHub token";
+    /// The token was valid before, so it was revoked.
+    TokenRevoked: UNAUTHORIZED Revoked "token" "Invalid GitHub token";
+    NoVerifiedEmail: FORBIDDEN - "email" "No verified e-mail";
+    AccountSuspended: FORBIDDEN - "suspended" "This account is suspended at the identity provider";
+    DeviceCodeInvalid: NOT_FOUND DeviceCode "device_code" "Invalid device code";
+    DeviceCodeExpired: BAD_REQUEST Expired "device_code" "expired_token";
+    DeviceCodeParameter: UNPROCESSABLE_ENTITY - "request" "device_code is missing or given twice";
+    GrantType: BAD_REQUEST - "request" "grant_type must be urn:ietf:params:oauth:grant-type:device_code";
+    GrantTypeTwice: UNPROCESSABLE_ENTITY - "request" "grant_type is given twice";
+    FormEncoding: UNSUPPORTED_MEDIA_TYPE - "encoding" "Content-Encoding is not supported";
+    AuthorizationPending: PRECONDITION_REQUIRED Pending "pending" "Authorization pending";
+    AccessDenied: BAD_REQUEST - "denied" "access_denied";
+    /// A poll came before the interval had passed.
+    SlowDown(Duration): TOO_MANY_REQUESTS RateLimit "rate" "Rate limit exceeded";
+    /// The identity provider does not answer. The client may ask again after this time.
+    ProviderUnavailable(Duration): SERVICE_UNAVAILABLE - "provider"
+        "The identity provider is not available, try again later";
+    LoginNotSetUp: SERVICE_UNAVAILABLE - "unavailable" "Login is not set up here";
+    RouteNotFound: NOT_FOUND - "not_found" "Not found";
+    Method: METHOD_NOT_ALLOWED - "method" "Method not allowed";
+    Internal: INTERNAL_SERVER_ERROR - "internal" "Internal error";
 }
 
 /// What is wrong with the address of an endpoint. Which settings would allow it is the operator's
@@ -169,297 +200,22 @@ fn address(error: AddressError) -> &'static str {
 }
 
 impl Error {
-    /// Status, application code and text of the answer.
-    pub fn answer(self) -> (StatusCode, Option<Code>, &'static str) {
-        use StatusCode as S;
+    pub fn status(self) -> StatusCode {
+        self.row().0
+    }
+
+    /// The application code.
+    pub fn code(self) -> Option<Code> {
         match self {
-            Error::StorefrontSignature => (
-                S::UNAUTHORIZED,
-                Some(Code::Signature),
-                "Invalid HMAC signature",
-            ),
-            Error::PaymentSignature => (
-                S::UNAUTHORIZED,
-                Some(Code::Signature),
-                "Invalid payment signature",
-            ),
-            Error::Duplicate => (S::CONFLICT, None, "Duplicate webhook"),
-            Error::BodyTooLarge => (S::PAYLOAD_TOO_LARGE, None, "Request body too large"),
-            Error::BodyIncomplete => (S::BAD_REQUEST, None, "Request body ended early"),
-            Error::BodyTooSlow => (S::REQUEST_TIMEOUT, None, "Request body took too long"),
-            Error::ContentEncoding => (
-                S::UNSUPPORTED_MEDIA_TYPE,
-                None,
-                "Content-Encoding is not supported; send the body as it was signed",
-            ),
-            Error::TopicHeader => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "X-Storefront-Topic is missing or is not a topic like orders/create",
-            ),
-            Error::ShopHeader => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "X-Storefront-Shop-Domain is not a domain",
-            ),
-            Error::ShopUnknown => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "X-Storefront-Shop-Domain is not one of STOREFRONT_SHOPS",
-            ),
-            Error::PrivacyBody => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "Request body is not one of this privacy topic",
-            ),
-            Error::PrivacyShop => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "X-Storefront-Shop-Domain is not the shop_domain of the body",
-            ),
-            Error::WebhookIdHeader => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "X-Storefront-Webhook-Id is not an id of at most 255 visible characters",
-            ),
-            Error::NotJson => (S::UNPROCESSABLE_ENTITY, None, "Request body is not JSON"),
-            Error::NotAnObject => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "Request body is not a JSON object",
-            ),
-            Error::Field { .. } => (S::UNPROCESSABLE_ENTITY, None, UNREADABLE),
-            Error::Qr(error) => (S::UNPROCESSABLE_ENTITY, Some(error.code()), UNREADABLE),
-            Error::QrSize(_) => (S::UNPROCESSABLE_ENTITY, Some(Code::Qr), UNREADABLE),
-            Error::Envelope => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "Request body lacks an id or type, or repeats a key",
-            ),
-            Error::RateLimited(_) | Error::SlowDown(_) => (
-                S::TOO_MANY_REQUESTS,
-                Some(Code::RateLimit),
-                "Rate limit exceeded",
-            ),
-            Error::NotAccepted => (
-                S::SERVICE_UNAVAILABLE,
-                Some(Code::Deduplication),
-                "Not accepted, try again later",
-            ),
-            Error::Unavailable => (
-                S::SERVICE_UNAVAILABLE,
-                None,
-                "Temporarily unavailable, try again later",
-            ),
-            Error::NotServed => (
-                S::SERVICE_UNAVAILABLE,
-                None,
-                "Not in use until the database is compared with the journal of erasures; nothing is lost, \
-                 try again later. Operators: waybill doctor says what to do",
-            ),
-            Error::ApiKey => (S::UNAUTHORIZED, Some(Code::NoToken), "Invalid API key"),
-            Error::MissingScope(scope) => (S::FORBIDDEN, None, missing(scope)),
-            Error::ShopQuery => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "?shop= is a shop domain; give it at most once",
-            ),
-            Error::OrdersQuery => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "?after= is next of the page before; ?created_after= and ?updated_after= are times like \
-                 2027-01-31T12:00:00Z; ?state= is initiated, requested, fulfilled, cancelled or none; ?limit= \
-                 is 1 to 1000; ?name= and the statuses are not empty, and a # in them is written %23; give \
-                 each at most once",
-            ),
-            Error::OrderNotFound => (S::NOT_FOUND, Some(Code::OrderNotFound), "Order not found"),
-            Error::OrderAmbiguous => (
-                S::CONFLICT,
-                None,
-                "Several shops have an order with this id; add ?shop=<shop domain>",
-            ),
-            Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
-            Error::QrNotFound => (S::NOT_FOUND, None, "There is no such QR code"),
-            Error::Checkout(problem) => (S::BAD_REQUEST, problem.code(), UNREADABLE),
-            Error::CheckoutShop => (
-                S::FORBIDDEN,
-                None,
-                "This API key may not touch the orders of checkouts; make one with --shop checkout",
-            ),
-            Error::CheckoutNotSetUp => (
-                S::SERVICE_UNAVAILABLE,
-                None,
-                "Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set",
-            ),
-            Error::CheckoutAddress => (
-                S::SERVICE_UNAVAILABLE,
-                None,
-                "Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or \
-                 STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that",
-            ),
-            Error::CheckoutAmount => (
-                S::BAD_REQUEST,
-                Some(Code::Amount),
-                "The payment provider does not take this amount",
-            ),
-            Error::CheckoutCurrency => (
-                S::BAD_REQUEST,
-                Some(Code::Currency),
-                "Currency not supported: use USD, EUR, GBP or MXN, and one of them throughout",
-            ),
-            Error::CheckoutRefused => (
-                S::BAD_REQUEST,
-                None,
-                "The payment provider does not take this checkout; check the ids of prices, and \
-                 customer_email",
-            ),
-            Error::CheckoutPaid => (
-                S::CONFLICT,
-                Some(Code::AlreadyProcessed),
-                "This checkout has been paid already; for another one use a new Idempotency-Key",
-            ),
-            Error::CheckoutCancelled => (
-                S::CONFLICT,
-                None,
-                "The order of this checkout is cancelled; for another one use a new Idempotency-Key",
-            ),
-            Error::IdempotencyKeyReused => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "This Idempotency-Key was used for another checkout; use a new one",
-            ),
-            Error::ProviderTimeout(_) => (
-                S::SERVICE_UNAVAILABLE,
-                Some(Code::ProviderTimeout),
-                "A provider does not answer; try again with the same Idempotency-Key",
-            ),
-            Error::EndpointNotFound => (S::NOT_FOUND, None, "Endpoint not found"),
-            Error::EndpointAddress(error) => (S::UNPROCESSABLE_ENTITY, None, address(error)),
-            Error::EndpointTypes => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "types must be patterns like order.* or payment.#",
-            ),
-            Error::EndpointTooLong => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "url has at most 2000 characters, and types has at most 20 patterns",
-            ),
-            Error::TooManyEndpoints => (
-                S::CONFLICT,
-                None,
-                "There are already 100 endpoints, which is the most; remove one first",
-            ),
-            Error::EndpointShops => (
-                S::FORBIDDEN,
-                None,
-                "This API key is limited to shops, and endpoints get the events of all shops",
-            ),
-            Error::EventsQuery => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "?after= (or Last-Event-ID) is an event's id or latest; ?type= is one or more patterns \
-                 like order.* between commas; ?limit= is 1 to 1000; ?wait= is 0 to 30 seconds; give each \
-                 at most once",
-            ),
-            Error::TooManyWait => (
-                S::TOO_MANY_REQUESTS,
-                Some(Code::RateLimit),
-                "Too many requests wait for events already; end one of this API key, or try again later",
-            ),
-            Error::PrivacyRequestNotFound => (S::NOT_FOUND, None, "Privacy request not found"),
-            Error::PrivacyQuery => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "?state= is received, held, done, cancelled, failed or all; ?limit= is 1 to 1000; \
-                 give each at most once",
-            ),
-            Error::PrivacyNotFailed => (
-                S::CONFLICT,
-                None,
-                "Only a request that failed is retried by hand",
-            ),
-            Error::PrivacyDuty => (
-                S::CONFLICT,
-                None,
-                "A customer's request cannot be cancelled: answering it is a legal duty",
-            ),
-            Error::PrivacyNotHeld => (
-                S::CONFLICT,
-                None,
-                "Only the erasure of a shop that is held can be cancelled; this one has begun, or \
-                 is over",
-            ),
-            Error::PrivacyFailed => (
-                S::CONFLICT,
-                Some(Code::Privacy),
-                "The request failed, so it has no export; mend what last_error says, then retry it",
-            ),
-            Error::NoExport => (
-                S::CONFLICT,
-                Some(Code::Privacy),
-                "The request has no export: only a customers/data_request that is done has one",
-            ),
-            Error::ExportExpired => (
-                S::GONE,
-                Some(Code::Privacy),
-                "The export has expired; the customer must ask again for a new one",
-            ),
-            Error::ExportUnreadable => (
-                S::SERVICE_UNAVAILABLE,
-                Some(Code::Privacy),
-                "The export cannot be read now; the operator's log says why",
-            ),
-            Error::ExportLink => (S::NOT_FOUND, None, "Export not found"),
-            Error::AuthHeader => (
-                S::UNAUTHORIZED,
-                Some(Code::NoToken),
-                "Missing or invalid Authorization header",
-            ),
-            Error::TokenInvalid => (S::UNAUTHORIZED, Some(Code::ForeignToken), INVALID_TOKEN),
-            Error::TokenRevoked => (S::UNAUTHORIZED, Some(Code::Revoked), INVALID_TOKEN),
-            Error::NoVerifiedEmail => (S::FORBIDDEN, None, "No verified e-mail"),
-            Error::AccountSuspended => (
-                S::FORBIDDEN,
-                None,
-                "This account is suspended at the identity provider",
-            ),
-            Error::DeviceCodeInvalid => {
-                (S::NOT_FOUND, Some(Code::DeviceCode), "Invalid device code")
-            }
-            Error::DeviceCodeExpired => (S::BAD_REQUEST, Some(Code::Expired), "expired_token"),
-            Error::DeviceCodeParameter => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "device_code is missing or given twice",
-            ),
-            Error::GrantType => (
-                S::BAD_REQUEST,
-                None,
-                "grant_type must be urn:ietf:params:oauth:grant-type:device_code",
-            ),
-            Error::GrantTypeTwice => (S::UNPROCESSABLE_ENTITY, None, "grant_type is given twice"),
-            Error::FormEncoding => (
-                S::UNSUPPORTED_MEDIA_TYPE,
-                None,
-                "Content-Encoding is not supported",
-            ),
-            Error::AuthorizationPending => (
-                S::PRECONDITION_REQUIRED,
-                Some(Code::Pending),
-                "Authorization pending",
-            ),
-            Error::AccessDenied => (S::BAD_REQUEST, None, "access_denied"),
-            Error::ProviderUnavailable(_) => (
-                S::SERVICE_UNAVAILABLE,
-                None,
-                "The identity provider is not available, try again later",
-            ),
-            Error::LoginNotSetUp => (S::SERVICE_UNAVAILABLE, None, "Login is not set up here"),
-            Error::RouteNotFound => (S::NOT_FOUND, None, "Not found"),
-            Error::Method => (S::METHOD_NOT_ALLOWED, None, "Method not allowed"),
-            Error::Internal => (S::INTERNAL_SERVER_ERROR, None, "Internal error"),
+            Error::Qr(error) => Some(error.code()),
+            Error::Checkout(problem) => problem.code(),
+            _ => self.row().1,
         }
+    }
+
+    /// A short name for logs and the metric's label.
+    pub fn reason(&self) -> &'static str {
+        self.row().2
     }
 
     /// The text with the values of this error.
@@ -473,17 +229,16 @@ impl Error {
             Error::Qr(error) => error.to_string().into(),
             Error::QrSize(error) => error.to_string().into(),
             Error::Checkout(problem) => problem.to_string().into(),
-            other => {
-                let (_, _, text) = other.answer();
-                text.into()
-            }
+            Error::MissingScope(scope) => format!("This API key lacks the scope {scope}").into(),
+            Error::EndpointAddress(error) => address(error).into(),
+            other => other.row().3.into(),
         }
     }
 
     /// The answer with a page for people as its body.
     pub fn with_body(self, body: impl IntoResponse) -> Response {
-        let (status, code, _) = self.answer();
-        let mut response = (status, body).into_response();
+        let code = self.code();
+        let mut response = (self.status(), body).into_response();
         let headers = response.headers_mut();
         if let Some(code) = code {
             headers.insert("x-error-code", HeaderValue::from_static(code.id()));
@@ -539,72 +294,6 @@ impl Error {
             _ => None,
         }
     }
-
-    /// A short name for logs and the metric's label.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Error::StorefrontSignature | Error::PaymentSignature => "signature",
-            Error::Duplicate => "duplicate",
-            Error::BodyTooLarge => "too_large",
-            Error::BodyIncomplete | Error::BodyTooSlow => "body",
-            Error::ContentEncoding | Error::FormEncoding => "encoding",
-            Error::TopicHeader
-            | Error::ShopHeader
-            | Error::ShopUnknown
-            | Error::WebhookIdHeader => "header",
-            Error::NotJson | Error::NotAnObject | Error::Field { .. } | Error::Envelope => "json",
-            Error::Qr(_) | Error::QrSize(_) => "qr",
-            Error::PrivacyBody | Error::PrivacyShop => "privacy",
-            Error::RateLimited(_) | Error::SlowDown(_) | Error::TooManyWait => "rate",
-            Error::NotAccepted
-            | Error::Unavailable
-            | Error::NotServed
-            | Error::LoginNotSetUp
-            | Error::CheckoutNotSetUp
-            | Error::CheckoutAddress => "unavailable",
-            Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
-            Error::CheckoutAmount | Error::CheckoutCurrency | Error::CheckoutRefused => "refused",
-            Error::CheckoutPaid => "paid",
-            Error::CheckoutCancelled => "cancelled",
-            Error::AuthHeader | Error::TokenInvalid | Error::TokenRevoked => "token",
-            Error::NoVerifiedEmail => "email",
-            Error::AccountSuspended => "suspended",
-            Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
-            Error::AuthorizationPending => "pending",
-            Error::AccessDenied => "denied",
-            Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop | Error::EndpointShops => {
-                "api_key"
-            }
-            Error::Checkout(_)
-            | Error::IdempotencyKeyReused
-            | Error::ShopQuery
-            | Error::OrderAmbiguous
-            | Error::DeviceCodeParameter
-            | Error::GrantType
-            | Error::GrantTypeTwice
-            | Error::EventsQuery
-            | Error::EndpointAddress(_)
-            | Error::EndpointTypes
-            | Error::EndpointTooLong
-            | Error::TooManyEndpoints
-            | Error::OrdersQuery
-            | Error::PrivacyQuery => "request",
-            Error::PrivacyNotFailed
-            | Error::PrivacyDuty
-            | Error::PrivacyNotHeld
-            | Error::PrivacyFailed => "state",
-            Error::NoExport | Error::ExportExpired | Error::ExportUnreadable => "export",
-            Error::OrderNotFound
-            | Error::ParcelNotFound
-            | Error::QrNotFound
-            | Error::PrivacyRequestNotFound
-            | Error::EndpointNotFound
-            | Error::ExportLink
-            | Error::RouteNotFound => "not_found",
-            Error::Method => "method",
-            Error::Internal => "internal",
-        }
-    }
 }
 
 impl IntoResponse for Error {
@@ -652,7 +341,7 @@ impl From<Error> for CheckoutErrorBody {
 #[schema(as = LoginError)]
 pub struct LoginErrorBody {
     /// What is wrong.
-    pub detail: &'static str,
+    pub detail: Cow<'static, str>,
     /// For OAuth libraries (RFC 6749, section 5.2; RFC 8628, section 3.5):
     /// `authorization_pending`, `slow_down`, `expired_token`, `access_denied`, `invalid_grant`,
     /// `unsupported_grant_type`, `invalid_request`, `temporarily_unavailable` or `server_error`.
@@ -677,9 +366,8 @@ impl From<Error> for LoginErrorBody {
             Error::Internal => "server_error",
             _ => "invalid_request",
         };
-        let (_, _, detail) = error.answer();
         LoginErrorBody {
-            detail,
+            detail: error.text(),
             error: name,
         }
     }

@@ -110,7 +110,7 @@ fn row(key: &Key, refused: &Refused, keys: &Keys, now: Timestamp) -> Row {
         signature: key.signature.to_owned(),
         header: key.header.to_owned(),
         advice: key.advice.to_owned(),
-        status: i64::from(refused.error.answer().0.as_u16()),
+        status: i64::from(refused.error.status().as_u16()),
         deliveries: 0,
         first_at: now,
         last_at: now,

@@ -35,7 +35,7 @@ pub fn answer(
 ) -> Response {
     let hello = [Event::default().retry(again)].into_iter().chain(events);
     let state = Some((source, Instant::now() + heartbeat));
-    let rest = stream::unfold(state, async move |state| {
+    let rest = stream::unfold(state, move |state| async move {
         let (mut source, mut beat_at) = state?;
         let next = tokio::select! {
             biased;

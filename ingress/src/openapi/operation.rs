@@ -171,6 +171,10 @@ impl Operation {
         self.parameters(parameters::<P>(&ParameterIn::Query))
     }
 
+    pub fn in_header<P: IntoParams>(self) -> Self {
+        self.parameters(parameters::<P>(&ParameterIn::Header))
+    }
+
     /// Adds to a parameter the values that it may have.
     pub fn one_of(mut self, name: &str, values: &[&str]) -> Self {
         let parameter = self.parameters.iter_mut().find(|it| it["name"] == name);
@@ -238,7 +242,7 @@ impl Operation {
     pub fn describe(mut self, schemas: &mut Schemas) -> Value {
         let mut by_status: BTreeMap<StatusCode, Vec<Error>> = BTreeMap::new();
         for error in self.errors {
-            by_status.entry(error.answer().0).or_default().push(error);
+            by_status.entry(error.status()).or_default().push(error);
         }
         for (status, errors) in by_status {
             let refusal = refusal(&errors, self.errors_as, &mut self.schemas);
@@ -267,9 +271,10 @@ fn parameters<P: IntoParams>(place: &ParameterIn) -> impl Iterator<Item = Value>
 /// The answer with one status, which describes all of these errors.
 fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
     let reported = |error: &Error| {
-        let (_, code, _) = error.answer();
         let text = error.text();
-        let code = code.map_or(String::new(), |code| format!(" ({code})"));
+        let code = error
+            .code()
+            .map_or(String::new(), |code| format!(" ({code})"));
         format!("`{text}`{code}")
     };
     let texts: BTreeSet<String> = errors.iter().map(reported).collect();
@@ -277,12 +282,12 @@ fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
     let mut headers = request_id();
     let codes: BTreeSet<&str> = errors
         .iter()
-        .filter_map(|error| Some(error.answer().1?.id()))
+        .filter_map(|error| Some(error.code()?.id()))
         .collect();
     if let Some(first) = codes.first() {
         let schema = json!({"type": "string", "enum": codes});
         let mut code = header("The application code.", &schema, *first);
-        let always = errors.iter().all(|error| error.answer().1.is_some());
+        let always = errors.iter().all(|error| error.code().is_some());
         code["required"] = always.into();
         headers.insert("X-Error-Code".to_owned(), code);
     }

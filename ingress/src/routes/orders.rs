@@ -34,6 +34,18 @@ const THE_SAME: [(&str, &str); 2] = [
 pub fn routes() -> Vec<Operation> {
     let png = |it: Operation| it.answers_with(200, "The picture.", ["image/png"]);
     let svg = |it: Operation| it.answers_with(200, "The picture.", ["image/svg+xml"]);
+    let order = |format| {
+        move |key: Key, State(app): State<Arc<App>>, wanted: Wanted| async move {
+            let code = order_code(&app, &key, wanted).await?;
+            picture(app, format, code).await
+        }
+    };
+    let parcel = |format| {
+        move |key: Key, State(app): State<Arc<App>>, wanted: Wanted, parcel: Parcel| async move {
+            let code = parcel_code(&app, &key, wanted, &parcel).await?;
+            picture(app, format, code).await
+        }
+    };
     let list = get("/api/commerce/orders", list)
         .is("listOrders", "Orders, page by page")
         .about(
@@ -53,18 +65,18 @@ pub fn routes() -> Vec<Operation> {
         .answers::<View>(200, "The order.")
         .link("getOrderQrPng", "Its QR code, as PNG.", &THE_SAME)
         .link("getOrderQrSvg", "Its QR code, as SVG.", &THE_SAME);
-    let order_png = get("/api/commerce/orders/{order_id}/qr.png", qr_png)
+    let order_png = get("/api/commerce/orders/{order_id}/qr.png", order(Format::Png))
         .is("getOrderQrPng", "The QR code of an order's page, as PNG")
         .errors(&[Error::QrNotFound]);
-    let order_svg = get("/api/commerce/orders/{order_id}/qr.svg", qr_svg)
+    let order_svg = get("/api/commerce/orders/{order_id}/qr.svg", order(Format::Svg))
         .is("getOrderQrSvg", "The QR code of an order's page, as SVG")
         .errors(&[Error::QrNotFound]);
-    let parcel = "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.png";
-    let parcel_png =
-        get(parcel, parcel_qr_png).is("getParcelQrPng", "The QR code of a parcel's page, as PNG");
-    let parcel = "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.svg";
-    let parcel_svg =
-        get(parcel, parcel_qr_svg).is("getParcelQrSvg", "The QR code of a parcel's page, as SVG");
+    let path = "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.png";
+    let parcel_png = get(path, parcel(Format::Png))
+        .is("getParcelQrPng", "The QR code of a parcel's page, as PNG");
+    let path = "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.svg";
+    let parcel_svg = get(path, parcel(Format::Svg))
+        .is("getParcelQrSvg", "The QR code of a parcel's page, as SVG");
     let pictures = [
         png(order_png),
         svg(order_svg),
@@ -258,25 +270,6 @@ pub async fn show(
     Ok(Json(order.view(&app.config.public_url)).into_response())
 }
 
-/// The order's tracking link, as it was when the order came.
-pub async fn qr_png(
-    key: Key,
-    State(app): State<Arc<App>>,
-    wanted: Wanted,
-) -> Result<Response, Error> {
-    let code = order_code(&app, &key, wanted).await?;
-    picture(app, Format::Png, code).await
-}
-
-pub async fn qr_svg(
-    key: Key,
-    State(app): State<Arc<App>>,
-    wanted: Wanted,
-) -> Result<Response, Error> {
-    let code = order_code(&app, &key, wanted).await?;
-    picture(app, Format::Svg, code).await
-}
-
 /// The tracking number in a request's path.
 #[derive(Deserialize, IntoParams)]
 pub struct Parcel {
@@ -304,26 +297,6 @@ impl Input for Parcel {
     fn describe(operation: Operation) -> Operation {
         operation.in_path::<Parcel>().errors(&[Error::QrNotFound])
     }
-}
-
-pub async fn parcel_qr_png(
-    key: Key,
-    State(app): State<Arc<App>>,
-    wanted: Wanted,
-    parcel: Parcel,
-) -> Result<Response, Error> {
-    let code = parcel_code(&app, &key, wanted, &parcel).await?;
-    picture(app, Format::Png, code).await
-}
-
-pub async fn parcel_qr_svg(
-    key: Key,
-    State(app): State<Arc<App>>,
-    wanted: Wanted,
-    parcel: Parcel,
-) -> Result<Response, Error> {
-    let code = parcel_code(&app, &key, wanted, &parcel).await?;
-    picture(app, Format::Svg, code).await
 }
 
 /// A link and the modules of its QR code, as they are stored.

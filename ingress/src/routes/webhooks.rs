@@ -15,10 +15,9 @@ use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
 use platform::counted::Counted;
 use process::measures;
-use serde_json::{Value, json};
 use server::Peer;
 use tokio_util::sync::CancellationToken;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::api_version;
@@ -26,7 +25,7 @@ use crate::delivery::{self, Delivery, Refused};
 use crate::error::{DetailBody, Error};
 use crate::intake::Verdict;
 use crate::openapi::bodies;
-use crate::openapi::operation::{Operation, in_header, post, tagged};
+use crate::openapi::operation::{Operation, post, tagged};
 use crate::request_id::RequestId;
 use server::client_address;
 
@@ -64,7 +63,7 @@ pub fn routes() -> Vec<Operation> {
              by need: a field that is missing or of another kind does not make them fail. A privacy topic needs \
              its own body, of the shop that the header names.",
         )
-        .parameters(headers())
+        .in_header::<Headers>()
         .takes(&bodies::any([
             "StorefrontOrder",
             "CustomerDataRequest",
@@ -89,39 +88,36 @@ pub fn routes() -> Vec<Operation> {
     tagged("Webhooks", [storefront, payment].map(of_a_delivery))
 }
 
-fn headers() -> [Value; 4] {
-    let text = json!({"type": "string"});
-    let topic = json!({"type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[A-Za-z0-9/._-]+$"});
-    let id = json!({"type": "string", "maxLength": 255, "pattern": "^[!-~]*$"});
-    let domain = json!({"type": "string", "maxLength": 255, "pattern": "^[A-Za-z0-9._:-]*$"});
-    let mut topic = in_header(
-        "X-Storefront-Topic",
-        "The event's topic. One that is not known is accepted and kept.",
-        &topic,
-        "orders/create",
-    );
-    topic["required"] = true.into();
-    [
-        topic,
-        in_header(
-            "X-Storefront-Webhook-Id",
-            "The delivery's id: a second delivery with it is 409.",
-            &id,
-            "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043",
-        ),
-        in_header(
-            "X-Storefront-Shop-Domain",
-            "The shop. It is not signed: set `STOREFRONT_SHOPS`.",
-            &domain,
-            "shop.example",
-        ),
-        in_header(
-            "X-Storefront-API-Version",
-            "The provider's API version.",
-            &text,
-            "2026-10",
-        ),
-    ]
+/// The headers of the storefront's deliveries. `delivery::headers` reads them, under the names that the
+/// provider gives them.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only described")]
+struct Headers {
+    /// The event's topic. One that is not known is accepted and kept.
+    #[param(rename = "X-Storefront-Topic", example = "orders/create")]
+    #[param(min_length = 1, max_length = 100, pattern = "^[A-Za-z0-9/._-]+$")]
+    topic: String,
+    /// The delivery's id: a second delivery with it is 409.
+    #[param(rename = "X-Storefront-Webhook-Id", required = false)]
+    #[param(max_length = 255, pattern = "^[!-~]*$")]
+    #[param(example = "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043")]
+    id: String,
+    /// The shop. It is not signed: set `STOREFRONT_SHOPS`.
+    #[param(rename = "X-Storefront-Shop-Domain", required = false)]
+    #[param(
+        max_length = 255,
+        pattern = "^[A-Za-z0-9._:-]*$",
+        example = "shop.example"
+    )]
+    shop: String,
+    /// The provider's API version.
+    #[param(
+        rename = "X-Storefront-API-Version",
+        required = false,
+        example = "2026-10"
+    )]
+    version: String,
 }
 
 /// Accepts a delivery of the storefront. A duplicate is answered with `WEBHOOK_DUPLICATE_STATUS`.
