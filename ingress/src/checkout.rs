@@ -263,9 +263,9 @@ async fn ask(
             app.keys.body(page.session_id.as_bytes())
         ),
     };
-    crash_point::reach(Point::CheckoutAsk);
+    crash_point::reach(Point::CheckoutAsk).await;
     let opened = under_any_key(app, payment, &wanted, &key).await;
-    crash_point::reach(Point::CheckoutAsked);
+    crash_point::reach(Point::CheckoutAsked).await;
     match opened {
         Ok(session) => {
             let page = Page {

@@ -197,7 +197,7 @@ impl Intake {
         sender.try_send(waiting).map_err(|_| Unavailable)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
             Ok(Ok(verdict)) => {
-                crash_point::reach(Point::Answer);
+                crash_point::reach(Point::Answer).await;
                 Ok(verdict)
             }
             Ok(Err(_)) | Err(_) => Err(Unavailable),
@@ -285,6 +285,7 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>,
     while is_open || !batch.is_empty() || !under_way.is_empty() {
         let room = BATCH - batch.len();
         tokio::select! {
+            biased;
             _ = under_way.join_next(), if !under_way.is_empty() => {}
             taken = waiting.recv_many(&mut batch, room), if is_open && room > 0 => {
                 is_open = taken > 0;
@@ -306,7 +307,7 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>,
             let mut rest = Vec::with_capacity(BATCH);
             rest.extend(batch.drain(fitting(sizes)..));
             let full = std::mem::replace(&mut batch, rest);
-            under_way.spawn(writer.clone().store(full));
+            task::spawn_in(&mut under_way, "batch", writer.clone().store(full));
         }
         let count = f64::from(u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX));
         left.increment(count - counted);
@@ -572,10 +573,10 @@ async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
     if !bus.is_ready_for_marked(queue) {
         return ids;
     }
-    crash_point::reach(Point::IntakeNotify);
+    crash_point::reach(Point::IntakeNotify).await;
     match bus.notify(queue, &kind, &job_refs).await {
         Ok(()) => {
-            crash_point::reach(Point::IntakeNotified);
+            crash_point::reach(Point::IntakeNotified).await;
             Vec::new()
         }
         Err(_) => ids,

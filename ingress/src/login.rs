@@ -120,7 +120,7 @@ pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> 
 }
 
 async fn stored(app: &App, code: DeviceCode) -> Result<DeviceCode, Error> {
-    crash_point::reach(Point::CodeGiven);
+    crash_point::reach(Point::CodeGiven).await;
     let now = app.clock.now();
     let expires_at = now.plus(Duration::from_secs(code.expires_in));
     let interval = Duration::from_secs(code.interval);
@@ -243,10 +243,10 @@ struct Turn<'a> {
 impl Turn<'_> {
     async fn ask(&self, identity: &Identity, code: &str) -> Result<(Granted, Timestamp), Error> {
         let interval = self.login.interval;
-        crash_point::reach(Point::TokenAsk);
+        crash_point::reach(Point::TokenAsk).await;
         match identity.poll(code).await {
             Ok(Polled::Granted(granted)) => {
-                crash_point::reach(Point::TokenGiven);
+                crash_point::reach(Point::TokenGiven).await;
                 let until = self.keep(code, &granted).await;
                 Ok((granted, until))
             }

@@ -343,11 +343,11 @@ impl Worker {
             );
             return Ended::Failed(JobFailure::permanent(text), begun);
         }
-        crash_point::reach(Point::Call);
+        crash_point::reach(Point::Call).await;
         let call = handlers::call(&self.parts, &self.providers, job);
         let started = Instant::now();
         let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await;
-        crash_point::reach(Point::Called);
+        crash_point::reach(Point::Called).await;
         took(self.queue, &job.kind, started.elapsed());
         let error = match ended {
             Ok(Ok(Ok(answer))) => return Ended::Answered(answer, begun),
@@ -497,12 +497,12 @@ impl Worker {
                     let ids: Vec<JobId> = job_refs.iter().map(|job_ref| job_ref.job).collect();
                     let (queue, kind) = (message[0].queue, message[0].kind);
                     let has_room = full != Some(queue) || !handlers::is_call(kind);
-                    crash_point::reach(Point::FollowUpNotify);
+                    crash_point::reach(Point::FollowUpNotify).await;
                     let is_sent = has_room
                         && parts.bus.is_ready_for_marked(queue)
                         && parts.bus.notify(queue, kind, &job_refs).await.is_ok();
                     if is_sent {
-                        crash_point::reach(Point::FollowUpNotified);
+                        crash_point::reach(Point::FollowUpNotified).await;
                     } else if let Err(error) = jobs::clear_notified(&parts.db, &ids).await {
                         tracing::debug!(%error, "jobs that workers were not notified of wait for the sweep");
                     }

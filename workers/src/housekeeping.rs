@@ -55,6 +55,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             shutdown.run_until_cancelled(clear).await;
         }
         tokio::select! {
+            biased;
             () = tokio::time::sleep(PAUSE) => {}
             () = shutdown.cancelled() => return,
         }

@@ -246,6 +246,7 @@ impl Worker {
                 logged = true;
             }
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(backoff.next_pause()) => {}
                 () = shutdown.cancelled() => return,
             }
@@ -253,8 +254,8 @@ impl Worker {
         if logged {
             tracing::info!("the message was worked on after all");
         }
-        crash_point::reach(Point::Ack);
+        crash_point::reach(Point::Ack).await;
         message.ack().await;
-        crash_point::reach(Point::Acked);
+        crash_point::reach(Point::Acked).await;
     }
 }

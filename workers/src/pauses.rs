@@ -56,6 +56,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             }
         }
         tokio::select! {
+            biased;
             () = tokio::time::sleep(LOOK_AGAIN) => {}
             () = shutdown.cancelled() => {}
         }

@@ -58,6 +58,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             let _ = tokio::time::timeout(rest, worker.shared.events.notified()).await;
         };
         tokio::select! {
+            biased;
             () = next => {}
             () = shutdown.cancelled() => {}
         }

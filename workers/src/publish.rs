@@ -51,6 +51,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
         let pause = publisher.turn().await;
         let placed = publisher.worker.shared.placed.notified();
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             // Those that another process gave positions are found after the pause.
             () = placed, if publisher.has_published_all => {}
@@ -179,9 +180,9 @@ impl Publisher {
     async fn send(&self, rounds: &[Vec<&Envelope>]) -> Published {
         let mut all = Published::default();
         for round in rounds {
-            crash_point::reach(Point::Publish);
+            crash_point::reach(Point::Publish).await;
             let published = self.worker.parts.bus.publish_events(round).await;
-            crash_point::reach(Point::Published);
+            crash_point::reach(Point::Published).await;
             all.confirmed.extend(published.confirmed);
             all.failure = published.failure;
             if all.failure.is_some() {

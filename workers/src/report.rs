@@ -46,11 +46,11 @@ impl Worker {
                     traceparent: job.traceparent,
                 };
                 task::spawn("dead letter", async move {
-                    crash_point::reach(Point::DeadLetter);
+                    crash_point::reach(Point::DeadLetter).await;
                     if let Err(error) = bus.dead_letter(queue, &kind, job_ref).await {
                         tracing::debug!(%error, "the broker does not show a dead letter");
                     }
-                    crash_point::reach(Point::DeadLettered);
+                    crash_point::reach(Point::DeadLettered).await;
                 });
             }
         }

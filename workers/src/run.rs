@@ -11,6 +11,7 @@ use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next};
 use flows::erased;
 use flows::outbox::JobNotification;
 use futures_util::FutureExt;
+use platform::task;
 use store::jobs::Claimed;
 use store::sql::{self, Tx};
 use store::{job_attempts, jobs};
@@ -103,7 +104,7 @@ impl Worker {
             (prepared, failed)
         };
         // This happens only when the runtime is shut down. The message is then not acknowledged.
-        let prepared = tokio::task::spawn_blocking(each).await;
+        let prepared = task::elsewhere(tokio::task::spawn_blocking(each)).await;
         prepared.map_err(|_| sql::Error::WorkerCrashed)
     }
 

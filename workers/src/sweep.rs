@@ -11,7 +11,7 @@
 //! Each worker looks; of those that find something to do, one at a time does it, by a lease. What a look
 //! costs does not depend on how many jobs wait.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             handlers::kinds(worker.queue).len(),
             worker.queue
         ),
-        holder: Uuid::now_v7(),
+        holder: worker.parts.clock.id(),
         held: None,
         started_at: worker.parts.clock.now(),
         turns: HashMap::new(),
@@ -95,6 +95,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             }
         }
         tokio::select! {
+            biased;
             () = sweep.pause(goes_on, rest) => {}
             () = shutdown.cancelled() => {}
         }
@@ -311,7 +312,7 @@ impl Sweep {
             let before = |at: Timestamp| at < self.started_at;
             parts.bus.is_local() && due.notified_at.is_some_and(before)
         };
-        let mut of_kinds: HashMap<(&str, bool), Vec<&DueJob>> = HashMap::new();
+        let mut of_kinds: BTreeMap<(&str, bool), Vec<&DueJob>> = BTreeMap::new();
         for job in due {
             let key = (job.kind.as_str(), is_suspect(job));
             of_kinds.entry(key).or_default().push(job);
@@ -350,14 +351,14 @@ impl Sweep {
         is_suspect: bool,
     ) -> Result<(), Unsent> {
         let Worker { parts, queue, .. } = &*self.worker;
-        crash_point::reach(Point::SweepNotify);
+        crash_point::reach(Point::SweepNotify).await;
         let sent = if is_suspect {
             parts.bus.notify_again(*queue, kind, &job_refs).await
         } else {
             parts.bus.notify(*queue, kind, &job_refs).await
         };
         if sent.is_ok() {
-            crash_point::reach(Point::SweepNotified);
+            crash_point::reach(Point::SweepNotified).await;
         }
         let jobs = || job_refs.iter().map(|job_ref| job_ref.job).collect();
         sent.map_err(|error| Unsent {

@@ -16,7 +16,7 @@
 //! id of the webhook, which is the event's. If two processes believe that they hold the lease, the
 //! one that commits second finds that the cursor has moved, and discards its wave.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -83,6 +83,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() && sending.worker.may_work(&shutdown).await {
         let pause = sending.turn().await;
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             () = shutdown.cancelled() => {}
         }
@@ -100,7 +101,7 @@ struct Sending {
     /// When this process last renewed the lease. `None`: it does not hold the lease.
     renewed_at: Option<Instant>,
     /// The tasks that send, by endpoint.
-    tasks: HashMap<Uuid, Task>,
+    tasks: BTreeMap<Uuid, Task>,
     /// The endpoints that accepted nothing of their last wave.
     rests: HashMap<Uuid, Rest>,
     /// Up to which position events were seen, and when endpoints were last read.
@@ -119,7 +120,7 @@ impl Sending {
             worker,
             shutdown,
             renewed_at: None,
-            tasks: HashMap::new(),
+            tasks: BTreeMap::new(),
             rests: HashMap::new(),
             seen: None,
             is_any_active: false,
@@ -243,7 +244,7 @@ impl Sending {
         let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
         self.renewed_at = ours.then_some(asked_at);
         if !ours {
-            for (_, ended) in self.tasks.drain() {
+            for ended in std::mem::take(&mut self.tasks).into_values() {
                 ended.task.abort();
             }
         }
@@ -251,7 +252,7 @@ impl Sending {
     }
 
     async fn end(&mut self) -> Result<()> {
-        for (_, ended) in self.tasks.drain() {
+        for ended in std::mem::take(&mut self.tasks).into_values() {
             // A task that panicked has said so.
             let _ = ended.task.await;
         }
@@ -688,10 +689,11 @@ impl ObjectSender<'_> {
             self.shutdown.cancelled().await;
             tokio::time::sleep(GRACE).await;
         };
-        crash_point::reach(Point::WebhookSend);
+        crash_point::reach(Point::WebhookSend).await;
         tokio::select! {
+            biased;
             sent = sent => {
-                crash_point::reach(Point::WebhookSent);
+                crash_point::reach(Point::WebhookSent).await;
                 handler::count(&sent);
                 self.result.record(sent)
             }

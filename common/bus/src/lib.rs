@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use self::ahead::Room;
-pub use local::Local;
+pub use local::{Exchange, Local};
 pub use rabbitmq::{DeadLetters, Holds, QueueState, RabbitMq, Tap, Topology, inspect};
 
 use domain::envelope::Envelope;
@@ -70,8 +70,13 @@ impl Bus {
         Bus::Local(Local::default())
     }
 
+    /// A bus for the processes of a test, which outlives them as a broker does.
+    pub fn apart(exchange: Arc<dyn Exchange>) -> Self {
+        Bus::Local(Local::apart(exchange))
+    }
+
     pub fn is_local(&self) -> bool {
-        matches!(self, Bus::Local(_))
+        matches!(self, Bus::Local(bus) if !bus.is_apart())
     }
 
     /// True when a message would probably get through and would not wait long. When it would not, the
@@ -97,7 +102,7 @@ impl Bus {
     pub fn is_up(&self) -> bool {
         match self {
             Bus::RabbitMq(bus) => bus.is_up(),
-            Bus::Local(_) => true,
+            Bus::Local(bus) => bus.is_up(),
         }
     }
 
@@ -201,11 +206,7 @@ impl Bus {
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
         match self {
             Bus::RabbitMq(bus) => bus.publish_events(events).await,
-            // These events are read from the database, so they are already published.
-            Bus::Local(_) => Published {
-                confirmed: events.iter().map(|event| event.id).collect(),
-                failure: None,
-            },
+            Bus::Local(bus) => bus.publish_events(events),
         }
     }
 
@@ -289,15 +290,16 @@ enum Answer {
         _channel: lapin::Channel,
         _connection: Arc<lapin::Connection>,
     },
-    Local,
+    Local(local::Unanswered),
 }
 
 impl Message {
     /// Acknowledges the message, after everything is committed. If the answer is lost, nothing is
     /// lost: the message comes again.
-    pub async fn ack(self) {
-        let Answer::RabbitMq { delivery, .. } = &self.answer else {
-            return;
+    pub async fn ack(mut self) {
+        let delivery = match &mut self.answer {
+            Answer::RabbitMq { delivery, .. } => delivery,
+            Answer::Local(unanswered) => return unanswered.ack(),
         };
         let ack = delivery.acker.ack(BasicAckOptions::default());
         // The answer may wait forever if the connection ends at the same time.

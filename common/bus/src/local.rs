@@ -1,28 +1,42 @@
-//! The bus within one process: a bounded channel for each queue.
+//! The bus within one process: a bounded line of messages for each queue. In a test it can stand between several processes
+//! ([`Bus::apart`](super::Bus::apart)). Then it outlives them as a broker does: what one of them had and did not acknowledge
+//! comes again.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Notify;
 
 use super::ahead::{Ahead, Room};
-use super::{Answer, JobRef, Message, nth};
+use super::{Answer, JobRef, Message, Published, nth};
+use domain::envelope::Envelope;
 use domain::job::{JobId, Queue};
 use domain::trace::TraceContext;
 
-/// How many messages may wait in a channel. Further jobs wait in the database until there is
-/// room.
+/// How many messages may wait in a line. Further jobs wait in the database until there is room.
 const CAPACITY: usize = 256;
+
+/// What stands in for a broker's exchange of events, and says whether there is a broker at this moment.
+pub trait Exchange: Send + Sync {
+    fn is_up(&self) -> bool;
+    /// An event is sent. True: all queues that are bound have it.
+    fn takes(&self, event: &Envelope) -> bool;
+}
 
 #[derive(Clone)]
 pub struct Local {
-    channels: Arc<[Channel; 4]>,
+    lines: [Arc<Line>; 4],
+    ahead: Arc<[Ahead; 4]>,
+    exchange: Option<Arc<dyn Exchange>>,
 }
 
-struct Channel {
-    sender: mpsc::Sender<Queued>,
-    receiver: Arc<Mutex<mpsc::Receiver<Queued>>>,
-    ahead: Ahead,
+/// The messages that wait.
+#[derive(Default)]
+struct Line {
+    messages: Mutex<VecDeque<Queued>>,
+    /// Notified when there is another message. All who wait look, because one of them may stand still.
+    added: Notify,
 }
 
 struct Queued {
@@ -31,30 +45,74 @@ struct Queued {
     context: Option<TraceContext>,
 }
 
+impl Line {
+    fn messages(&self) -> MutexGuard<'_, VecDeque<Queued>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A message that comes again if it is dropped without an acknowledgement.
+pub struct Unanswered {
+    line: Arc<Line>,
+    message: Option<Queued>,
+}
+
+impl Unanswered {
+    pub fn ack(&mut self) {
+        self.message = None;
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(message) = self.message.take() {
+            self.line.messages().push_front(message);
+            self.line.added.notify_waiters();
+        }
+    }
+}
+
 impl Default for Local {
     fn default() -> Self {
-        let channel = || {
-            let (sender, receiver) = mpsc::channel(CAPACITY);
-            let receiver = Arc::new(Mutex::new(receiver));
-            Channel {
-                sender,
-                receiver,
-                ahead: Ahead::default(),
-            }
-        };
         Local {
-            channels: Arc::new(Queue::ALL.map(|_| channel())),
+            lines: Queue::ALL.map(|_| Arc::default()),
+            ahead: Arc::new(Queue::ALL.map(|_| Ahead::default())),
+            exchange: None,
         }
     }
 }
 
 impl Local {
-    fn channel(&self, queue: Queue) -> &Channel {
-        &self.channels[nth(queue)]
+    pub fn apart(exchange: Arc<dyn Exchange>) -> Self {
+        Local {
+            exchange: Some(exchange),
+            ..Local::default()
+        }
+    }
+
+    /// The same for another process, which counts by itself what it has sent.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Local {
+            ahead: Arc::new(Queue::ALL.map(|_| Ahead::default())),
+            ..self.clone()
+        }
+    }
+
+    pub fn is_apart(&self) -> bool {
+        self.exchange.is_some()
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.exchange.as_ref().is_none_or(|it| it.is_up())
+    }
+
+    fn ahead(&self, queue: Queue) -> &Ahead {
+        &self.ahead[nth(queue)]
     }
 
     pub fn has_room(&self, queue: Queue) -> Room {
-        self.channel(queue).ahead.room_at(self.depth(queue))
+        self.ahead(queue).room_at(self.depth(queue))
     }
 
     pub fn notify(
@@ -65,48 +123,87 @@ impl Local {
         redelivered: bool,
     ) -> Result<()> {
         let jobs = jobs.iter().map(|job_ref| job_ref.job).collect();
-        let channel = self.channel(queue);
-        let sent = channel.sender.try_send(Queued {
+        let line = &self.lines[nth(queue)];
+        let mut messages = line.messages();
+        if messages.len() >= CAPACITY || !self.is_up() {
+            bail!("the bus takes no messages");
+        }
+        messages.push_back(Queued {
             jobs,
             redelivered,
             context,
         });
-        if sent.is_err() {
-            bail!("the channel is full");
-        }
-        channel.ahead.sent();
+        drop(messages);
+        line.added.notify_waiters();
+        self.ahead(queue).sent();
         Ok(())
     }
 
+    /// Without a broker, events are read from the database, so they are already published.
+    pub fn publish_events(&self, events: &[&Envelope]) -> Published {
+        let takes = |event: &&&Envelope| self.exchange.as_ref().is_none_or(|it| it.takes(event));
+        let confirmed: Vec<_> = events.iter().filter(takes).map(|event| event.id).collect();
+        let is_any_refused = confirmed.len() < events.len();
+        Published {
+            confirmed,
+            failure: is_any_refused.then(|| anyhow::anyhow!("an event was not confirmed")),
+        }
+    }
+
     pub fn room(&self, queue: Queue) -> u32 {
-        self.channel(queue).ahead.looked(self.depth(queue))
+        self.ahead(queue).looked(self.depth(queue))
     }
 
     pub fn depth(&self, queue: Queue) -> u32 {
-        let sender = &self.channel(queue).sender;
-        u32::try_from(CAPACITY - sender.capacity()).unwrap_or(u32::MAX)
+        u32::try_from(self.lines[nth(queue)].messages().len()).unwrap_or(u32::MAX)
     }
 
     pub fn listen(&self, queue: Queue) -> Listener {
         Listener {
-            receiver: self.channel(queue).receiver.clone(),
+            line: self.lines[nth(queue)].clone(),
+            is_apart: self.is_apart(),
         }
     }
 }
 
 #[derive(Clone)]
 pub struct Listener {
-    receiver: Arc<Mutex<mpsc::Receiver<Queued>>>,
+    line: Arc<Line>,
+    is_apart: bool,
 }
 
 impl Listener {
     pub async fn next(&self) -> Option<Message> {
-        let message = self.receiver.lock().await.recv().await?;
-        Some(Message {
-            jobs: message.jobs,
-            redelivered: message.redelivered,
-            context: message.context,
-            answer: Answer::Local,
-        })
+        loop {
+            let mut added = std::pin::pin!(self.line.added.notified());
+            added.as_mut().enable();
+            let message = self.line.messages().pop_front();
+            if let Some(message) = message {
+                return Some(self.message(message));
+            }
+            added.await;
+        }
+    }
+
+    fn message(&self, message: Queued) -> Message {
+        let Queued {
+            jobs,
+            redelivered,
+            context,
+        } = message;
+        let again = self.is_apart.then(|| Queued {
+            jobs: jobs.clone(),
+            redelivered: true,
+            context,
+        });
+        Message {
+            jobs,
+            redelivered,
+            context,
+            answer: Answer::Local(Unanswered {
+                line: self.line.clone(),
+                message: again,
+            }),
+        }
     }
 }

@@ -17,6 +17,44 @@ use domain::time::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     manual: Option<Arc<Manual>>,
+    #[cfg(debug_assertions)]
+    paused: Option<Arc<Paused>>,
+}
+
+/// A clock that goes with the paused time of a test's runtime, and makes the same ids each time.
+#[cfg(debug_assertions)]
+#[derive(Debug)]
+struct Paused {
+    start: Timestamp,
+    begun: tokio::time::Instant,
+    /// By how many milliseconds it is wrong.
+    ahead: AtomicI64,
+    chance: Arc<AtomicU64>,
+}
+
+#[cfg(debug_assertions)]
+impl Paused {
+    fn now(&self) -> Timestamp {
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        let now = self.start.plus(self.begun.elapsed());
+        Timestamp(now.0 + ahead)
+    }
+
+    /// The next number of a sequence that depends on the seed alone (`SplitMix64`).
+    fn chance(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mixed = self.chance.fetch_add(STEP, Ordering::SeqCst);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn id_at(&self, at: Timestamp) -> Uuid {
+        let mut random = [0; 10];
+        random[..8].copy_from_slice(&self.chance().to_le_bytes());
+        let millis = u64::try_from(at.0).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
 }
 
 /// A clock that stands still until it is moved.
@@ -68,7 +106,47 @@ impl Manual {
 
 impl Clock {
     pub fn system() -> Self {
-        Clock { manual: None }
+        Clock::default()
+    }
+
+    /// A clock that stands at `start`, and goes on with the time of the test's runtime. What it makes up depends on
+    /// the seed alone.
+    #[cfg(debug_assertions)]
+    pub fn paused(start: Timestamp, seed: u64) -> Self {
+        let paused = Paused {
+            start,
+            begun: tokio::time::Instant::now(),
+            ahead: AtomicI64::new(0),
+            chance: Arc::new(AtomicU64::new(seed)),
+        };
+        Clock {
+            paused: Some(Arc::new(paused)),
+            ..Clock::default()
+        }
+    }
+
+    /// The clock of another host, which is wrong by so many milliseconds. It never makes the ids of this one.
+    #[cfg(debug_assertions)]
+    #[must_use]
+    pub fn elsewhere(&self, ahead: i64) -> Self {
+        let paused = self.paused.as_ref().map(|here| Paused {
+            start: here.start,
+            begun: here.begun,
+            ahead: AtomicI64::new(ahead),
+            chance: here.chance.clone(),
+        });
+        Clock {
+            paused: paused.map(Arc::new),
+            ..Clock::default()
+        }
+    }
+
+    /// From now on the clock of [`Clock::elsewhere`] is wrong by so many milliseconds.
+    #[cfg(debug_assertions)]
+    pub fn set_ahead(&self, ahead: i64) {
+        if let Some(paused) = &self.paused {
+            paused.ahead.store(ahead, Ordering::SeqCst);
+        }
     }
 
     /// A clock that stands at `start` until it is moved.
@@ -79,10 +157,15 @@ impl Clock {
         };
         Clock {
             manual: Some(Arc::new(manual)),
+            ..Clock::default()
         }
     }
 
     pub fn now(&self) -> Timestamp {
+        #[cfg(debug_assertions)]
+        if let Some(paused) = &self.paused {
+            return paused.now();
+        }
         match &self.manual {
             Some(manual) => manual.now(),
             None => system_now(),
@@ -92,6 +175,10 @@ impl Clock {
     /// The time since some fixed moment. Unlike [`Clock::now`] it never jumps when the system's
     /// time is set, so limits are counted with it.
     pub fn elapsed(&self) -> Duration {
+        #[cfg(debug_assertions)]
+        if let Some(paused) = &self.paused {
+            return paused.begun.elapsed();
+        }
         match &self.manual {
             Some(manual) => self.now().since(Timestamp(0)) + manual.look(),
             None => system_elapsed(),
@@ -147,6 +234,10 @@ impl Clock {
 
     /// A new UUID version 7 with the given time, for ids that must sort after an earlier one.
     pub fn id_at(&self, at: Timestamp) -> Uuid {
+        #[cfg(debug_assertions)]
+        if let Some(paused) = &self.paused {
+            return paused.id_at(at);
+        }
         let seconds = u64::try_from(at.unix_seconds()).unwrap_or(0);
         let nanos = u32::try_from(at.0.rem_euclid(1000)).unwrap_or(0) * 1_000_000;
         Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, nanos))
@@ -180,6 +271,10 @@ impl Clock {
     pub fn jitter(&self) -> f64 {
         if self.manual.is_some() {
             return 0.5;
+        }
+        #[cfg(debug_assertions)]
+        if let Some(paused) = &self.paused {
+            return f64::from(u16::try_from(paused.chance() >> 48).unwrap_or(0)) / 65_536.0;
         }
         f64::from(getrandom::u32().unwrap_or(u32::MAX / 2)) / f64::from(u32::MAX)
     }

@@ -8,6 +8,10 @@
 //! `WAYBILL_CRASH_AT` names one of them, `called` or `commit@workers/src/run.rs:133`, and
 //! `WAYBILL_CRASH_NTH` says which time it is reached. The process then aborts: nothing is unwound,
 //! flushed or said to anyone. A release build has none of this, neither code nor names.
+//!
+//! A test that runs everything in one thread may have a [`Director`] instead. It is asked at each of these points,
+//! before each transaction, before the call of a job, and when the work of a job is done. It lets the one who came
+//! there go on, wait, fail, or never go on.
 
 /// Makes [`Point`], and of the same rows the table that tests and documents read.
 macro_rules! points {
@@ -80,15 +84,20 @@ impl Moment {
 }
 
 #[cfg(debug_assertions)]
-pub use armed::{Transaction, reach};
+pub use armed::{
+    Director, Reached, Step, Task, Transaction, call, director, put_director, reach, work,
+};
 #[cfg(not(debug_assertions))]
-pub use unarmed::{Transaction, reach};
+pub use unarmed::{Transaction, call, reach, work};
 
 #[cfg(debug_assertions)]
 mod armed {
+    use std::cell::RefCell;
+    use std::io;
     use std::panic::Location;
-    use std::sync::LazyLock;
+    use std::pin::Pin;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, LazyLock};
 
     use super::{Moment, POINTS, Point};
 
@@ -131,13 +140,69 @@ mod armed {
         }
     }
 
+    /// What somebody has reached.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Reached {
+        Point(Point),
+        /// A transaction is about to begin, by the code at this place.
+        Begin(&'static Location<'static>),
+        Moment(Moment, &'static Location<'static>),
+        /// The call of the job with this id is about to be made.
+        Call(u128),
+        /// The work of the job with this id is done, and nothing of it is committed.
+        Work(u128),
+    }
+
+    /// Whoever has reached something goes on when this ends, and fails with its error.
+    pub type Step = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+    pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// A test that decides who goes on.
+    pub trait Director: Send + Sync {
+        fn reach(&self, reached: Reached) -> Step;
+        /// A task is about to begin. What is returned runs in its place.
+        fn adopt(&self, name: &'static str, task: Task) -> Task;
+    }
+
+    thread_local! {
+        static DIRECTOR: RefCell<Option<Arc<dyn Director>>> = const { RefCell::new(None) };
+    }
+
+    /// From now on, whatever runs in this thread is directed.
+    pub fn put_director(director: Option<Arc<dyn Director>>) {
+        DIRECTOR.set(director);
+    }
+
+    pub fn director() -> Option<Arc<dyn Director>> {
+        DIRECTOR.with_borrow(Clone::clone)
+    }
+
+    async fn directed(reached: Reached) -> io::Result<()> {
+        let step = director().map(|it| it.reach(reached));
+        match step {
+            Some(step) => step.await,
+            None => Ok(()),
+        }
+    }
+
     /// Ends the process here if this point was chosen.
-    pub fn reach(point: Point) {
+    pub async fn reach(point: Point) {
+        let _ = directed(Reached::Point(point)).await;
         let Some(chosen) = &*CHOSEN else { return };
         let is_chosen = |(it, name, _): &(Point, &str, &str)| *it == point && *name == chosen.name;
         if chosen.place.is_none() && POINTS.iter().any(is_chosen) {
             chosen.pass();
         }
+    }
+
+    /// To be called before the call of this job is made. An error fails the job.
+    pub async fn call(job: u128) -> io::Result<()> {
+        directed(Reached::Call(job)).await
+    }
+
+    /// To be called when the work of this job is done, before it is committed. An error fails the job.
+    pub async fn work(job: u128) -> io::Result<()> {
+        directed(Reached::Work(job)).await
     }
 
     /// The points of one transaction.
@@ -157,32 +222,62 @@ mod armed {
             }
         }
 
-        /// After a statement. Those that only read are not counted.
-        pub fn ran(&mut self, sql: &str) {
-            if !self.has_written && !sql.trim_start().starts_with("select") {
-                self.has_written = true;
-                self.reach(Moment::Write);
+        /// Before the transaction begins.
+        pub async fn begins(self) -> io::Result<()> {
+            match self.place {
+                Some(place) => directed(Reached::Begin(place)).await,
+                None => Ok(()),
             }
         }
 
-        pub fn reach(self, moment: Moment) {
-            let (Some(chosen), Some(place)) = (&*CHOSEN, self.place) else {
-                return;
+        /// After a statement. Those that only read are not counted.
+        pub async fn ran(&mut self, sql: &str) -> io::Result<()> {
+            if self.has_written || sql.trim_start().starts_with("select") {
+                return Ok(());
+            }
+            self.has_written = true;
+            self.reach(Moment::Write).await
+        }
+
+        /// An error means that the connection is lost.
+        pub async fn reach(self, moment: Moment) -> io::Result<()> {
+            let Some(place) = self.place else {
+                return Ok(());
+            };
+            directed(Reached::Moment(moment, place)).await?;
+            let Some(chosen) = &*CHOSEN else {
+                return Ok(());
             };
             let is_here = |it: &String| *it == format!("{}:{}", place.file(), place.line());
             if chosen.name == moment.name() && chosen.place.as_ref().is_some_and(is_here) {
                 chosen.pass();
             }
+            Ok(())
         }
     }
 }
 
 #[cfg(not(debug_assertions))]
 mod unarmed {
+    use std::future::{Ready, ready};
+    use std::io;
+
     use super::{Moment, Point};
 
     #[inline]
-    pub const fn reach(_: Point) {}
+    pub fn reach(_: Point) -> Ready<()> {
+        ready(())
+    }
+
+    #[inline]
+    pub fn call(_: u128) -> Ready<io::Result<()>> {
+        ready(Ok(()))
+    }
+
+    #[inline]
+    pub fn work(_: u128) -> Ready<io::Result<()>> {
+        ready(Ok(()))
+    }
 
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Transaction;
@@ -194,9 +289,18 @@ mod unarmed {
         }
 
         #[inline]
-        pub const fn ran(&mut self, _: &str) {}
+        pub fn begins(self) -> Ready<io::Result<()>> {
+            ready(Ok(()))
+        }
 
         #[inline]
-        pub const fn reach(self, _: Moment) {}
+        pub fn ran(&mut self, _: &str) -> Ready<io::Result<()>> {
+            ready(Ok(()))
+        }
+
+        #[inline]
+        pub fn reach(self, _: Moment) -> Ready<io::Result<()>> {
+            ready(Ok(()))
+        }
     }
 }

@@ -21,6 +21,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 
+use crate::wire;
+
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(15);
 /// An endpoint that asks us to wait longer is tried again after this time.
@@ -194,9 +196,8 @@ impl Sender {
             .no_proxy()
             .connect_timeout(CONNECT_DEADLINE)
             .timeout(DEADLINE)
-            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .expect("a client with these settings can be made");
+            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")));
+        let client = wire::client(client);
         Sender { client, allowed }
     }
 
@@ -211,7 +212,7 @@ impl Sender {
             .header("webhook-timestamp", webhook.timestamp)
             .header("webhook-signature", webhook.signature)
             .body(webhook.body);
-        let response = request.send().await.map_err(|error| failed(&error))?;
+        let response = wire::send(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         let retry_after = retry_after(response.headers());
         let beginning = beginning(response).await;

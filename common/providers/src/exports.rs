@@ -32,6 +32,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use domain::code::Code;
+use platform::task::elsewhere;
 use platform::token::Token;
 
 pub use journal::Added;
@@ -444,7 +445,7 @@ async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
 
 /// One request to the store, with a deadline.
 async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
-    match timeout(STEP, request).await {
+    match timeout(STEP, elsewhere(request)).await {
         Ok(answer) => answer.map_err(|error| failure(&error)),
         Err(_) => Err(ExportFailure::Silent),
     }
@@ -455,7 +456,7 @@ async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Resu
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T> {
-    match timeout(STEP, tokio::task::spawn_blocking(work)).await {
+    match timeout(STEP, elsewhere(tokio::task::spawn_blocking(work))).await {
         Ok(Ok(done)) => done.map_err(|error| of_disk(&error)),
         Ok(Err(_)) => Err(ExportFailure::Failed(None)),
         Err(_) => Err(ExportFailure::Silent),

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod payment;
 mod probe;
 pub mod storefront;
+pub mod wire;
 
 use std::time::Duration;
 
@@ -371,11 +372,11 @@ fn is_stored(response: &Response) -> bool {
 /// address is left out of it, because a part of it may be a token.
 async fn sent(provider: &'static str, request: RequestBuilder) -> reqwest::Result<Response> {
     let Some(context) = trace::current() else {
-        return request.send().await;
+        return wire::send(request).await;
     };
     if !context.is_sampled() || !telemetry::is_on() {
         let request = request.header(TRACEPARENT, context.to_string());
-        return request.send().await;
+        return wire::send(request).await;
     }
     let (client, request) = request.build_split();
     let mut request = request?;
@@ -434,9 +435,7 @@ fn client(url: &str) -> Client {
         // A proxy from the environment would search for this address on its own host.
         client = client.no_proxy();
     }
-    client
-        .build()
-        .expect("a client without a proxy or certificate of its own can be built")
+    wire::client(client)
 }
 
 /// True for an address on this machine, which no proxy can reach.

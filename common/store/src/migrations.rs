@@ -79,9 +79,9 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
         }
         return Err(MigrationError::Pooled);
     }
-    crash_point::reach(Point::Migrate);
+    crash_point::reach(Point::Migrate).await;
     apply_these(db, ALL).await?;
-    crash_point::reach(Point::Migrated);
+    crash_point::reach(Point::Migrated).await;
     if let Db::Postgres { pool, .. } = db {
         keep_no_samples(pool).await.map_err(MigrateError::from)?;
         vacuum_often(pool).await.map_err(MigrateError::from)?;

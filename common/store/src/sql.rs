@@ -35,7 +35,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions as _, PgConnection, Row as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, PgConnection, Row as _, Sqlite, SqliteConnection};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -219,6 +219,7 @@ impl Db {
     pub fn begin(&self) -> impl Future<Output = Result<Tx>> + Send {
         let crash_points = crash_point::Transaction::begun_here();
         async move {
+            crash_points.begins().await?;
             let mut tx = Tx::begin(self).await?;
             tx.crash_points = crash_points;
             Ok(tx)
@@ -284,6 +285,26 @@ async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnecti
     let connection = pool.acquire().await;
     metrics::histogram!("waybill_database_acquire_seconds").record(begun.elapsed());
     connection
+}
+
+/// The same of SQLite, whose statements run in threads of their own.
+async fn acquire_sqlite(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>> {
+    // Where a test directs this thread, it must not stand still until another task gives a connection back.
+    #[cfg(debug_assertions)]
+    while crash_point::director().is_some()
+        && pool.num_idle() == 0
+        && pool.size() >= pool.options().get_max_connections()
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    task::elsewhere(acquire(pool)).await
+}
+
+/// Puts a connection back before anything else happens, and not in a task of its own as its drop would.
+async fn give_back(connection: Option<PoolConnection<Sqlite>>) {
+    if let Some(mut connection) = connection {
+        task::elsewhere(connection.return_to_pool()).await;
+    }
 }
 
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {

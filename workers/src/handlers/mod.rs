@@ -28,6 +28,7 @@ use flows::refunds::KIND as REFUND;
 use flows::retries::KIND as RETRY;
 use flows::{Context, orders, payments};
 use platform::clock::Clock;
+use platform::crash_point;
 use process::Parts;
 use providers::endpoints::Sender;
 use providers::exports::Exports;
@@ -204,6 +205,9 @@ pub async fn apply<'a>(
     Box::pin(orders::apply(&mut outbox, tx, &orders)).await?;
     Box::pin(payments::apply(&mut outbox, tx, &payments)).await?;
     outbox.write(tx).await?;
+    for prepared in prepared {
+        crash_point::work(prepared.job.id.as_u128()).await?;
+    }
     Ok(outbox)
 }
 
@@ -213,6 +217,7 @@ const KEYS_A_RUN: usize = 2;
 /// Asks the provider. The job's id is the idempotency key.
 pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Answer> {
     let db = &parts.db;
+    crash_point::call(job.id.as_u128()).await?;
     match job.kind.as_str() {
         FULFILLMENT => fulfillments::call(db, providers, job).await,
         CONFIRMATION => confirmations::call(providers, job).await,
@@ -258,6 +263,7 @@ pub async fn record<'a>(
     }
     outbox.write(tx).await?;
     outbox.audit(tx).await?;
+    crash_point::work(job.id.as_u128()).await?;
     Ok(outbox)
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutMode, PutOptions};
+use platform::task::elsewhere;
 use tokio::time::timeout;
 
 use super::{
@@ -69,7 +70,9 @@ impl Exports {
             let folder = self.root().join(FOLDER);
             let objects = store.list_with_offset(Some(&folder), &self.entry(number));
             let names = objects.map_ok(|object| numbered(&object.location));
-            let names: Vec<Option<i64>> = names.try_collect().await.map_err(|it| failure(&it))?;
+            let names: Vec<Option<i64>> = elsewhere(names.try_collect())
+                .await
+                .map_err(|it| failure(&it))?;
             Ok(names.into_iter().flatten().collect())
         });
         let mut numbers: Vec<i64> = match listed.await.unwrap_or(Err(ExportFailure::Silent)) {
@@ -94,7 +97,7 @@ impl Exports {
     /// Writes an object, unless there is one with this name. False then.
     async fn put_new(&self, path: &Path, bytes: Bytes) -> Result<bool> {
         let store = self.store().await?;
-        let put = timeout(STEP, put_new(&*store, path, bytes)).await;
+        let put = timeout(STEP, elsewhere(put_new(&*store, path, bytes))).await;
         match put {
             Ok(Ok(())) => Ok(true),
             Ok(Err(object_store::Error::AlreadyExists { .. })) => Ok(false),

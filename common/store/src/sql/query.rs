@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
+use platform::task::elsewhere;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 use uuid::Uuid;
 
 use super::tx::{Connection, Undetermined, in_time, open};
-use super::{Db, Error, Result, Tx, acquire, is_connection_error, is_dead};
+use super::{
+    Db, Error, Result, Tx, acquire, acquire_sqlite, give_back, is_connection_error, is_dead,
+};
 use config::database::Pooling;
 
 /// A value bound to a placeholder.
@@ -198,7 +201,10 @@ impl<'t, 'v> Query<'t, 'v> {
                 }
             },
             Target::Db(Db::Sqlite { read, .. }) => {
-                sqlite(&mut *acquire(read).await?, sql, values, execute).await
+                let mut connection = acquire_sqlite(read).await?;
+                let answer = elsewhere(sqlite(&mut connection, sql, values, execute)).await;
+                give_back(Some(connection)).await;
+                answer
             }
             Target::Tx(tx) => run_in(tx, sql, values, execute).await,
         }
@@ -217,12 +223,15 @@ async fn run_in(
             let connection = open(connection)?;
             in_time(postgres(connection, persistent, sql, &values, execute)).await
         }
-        Connection::Sqlite(connection) => sqlite(open(connection)?, sql, values, execute).await,
+        Connection::Sqlite(connection) => {
+            elsewhere(sqlite(open(connection)?, sql, values, execute)).await
+        }
     };
-    if result.is_ok() {
-        tx.crash_points.ran(sql);
-    }
-    tx.note(result)
+    let result = match result {
+        Ok(answer) => tx.crash_points.ran(sql).await.map(|()| answer),
+        Err(error) => return tx.note(Err(error)),
+    };
+    tx.note(result.map_err(Error::Io))
 }
 
 enum Answer {

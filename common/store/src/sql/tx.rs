@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use platform::crash_point::{self, Moment};
+use platform::task::elsewhere;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
@@ -12,7 +13,10 @@ use sqlx::{Postgres, Sqlite};
 use super::insert::{insert_postgres, insert_sqlite};
 use super::outdated::Outdated;
 use super::query::Target;
-use super::{BEGIN_AND_SET, Column, Db, Error, Query, Result, Row, acquire, is_dead};
+use super::{
+    BEGIN_AND_SET, Column, Db, Error, Query, Result, Row, acquire, acquire_sqlite, give_back,
+    is_dead,
+};
 use config::database::Pooling;
 
 /// A server that has not answered a statement by then never will, because its own limit is a
@@ -54,7 +58,7 @@ impl Tx {
                 }
             },
             Db::Sqlite { write, turn, .. } => {
-                let connection = Connection::Sqlite(Some(acquire(write).await?));
+                let connection = Connection::Sqlite(Some(acquire_sqlite(write).await?));
                 let mut tx = Tx::on(connection);
                 let held = turn.take().await;
                 let begun = tx.command("begin immediate").await;
@@ -78,7 +82,7 @@ impl Tx {
                 Ok(tx)
             }
             Db::Sqlite { read, .. } => {
-                let mut tx = Tx::on(Connection::Sqlite(Some(acquire(read).await?)));
+                let mut tx = Tx::on(Connection::Sqlite(Some(acquire_sqlite(read).await?)));
                 tx.command("begin").await?;
                 Ok(tx)
             }
@@ -120,16 +124,16 @@ impl Tx {
                 "a statement of this transaction failed; it cannot be committed".into(),
             ));
         }
-        self.crash_points.reach(Moment::Commit);
+        self.crash_points.reach(Moment::Commit).await?;
         self.command("commit").await?;
-        self.crash_points.reach(Moment::Committed);
-        self.give_back();
+        self.crash_points.reach(Moment::Committed).await?;
+        self.give_back().await;
         Ok(())
     }
 
     pub async fn rollback(mut self) -> Result<()> {
         self.command("rollback").await?;
-        self.give_back();
+        self.give_back().await;
         Ok(())
     }
 
@@ -202,13 +206,15 @@ impl Tx {
                 in_time(inserted).await
             }
             Connection::Sqlite(connection) => {
-                insert_sqlite(open(connection)?, &head, columns, rest, rows).await
+                let connection = open(connection)?;
+                elsewhere(insert_sqlite(connection, &head, columns, rest, rows)).await
             }
         };
-        if result.is_ok() {
-            self.crash_points.ran(&head);
-        }
-        self.note(result)
+        let result = match result {
+            Ok(rows) => self.crash_points.ran(&head).await.map(|()| rows),
+            Err(error) => return self.note(Err(error)),
+        };
+        self.note(result.map_err(Error::Io))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
@@ -222,7 +228,9 @@ impl Tx {
             }
             Connection::Sqlite(connection) => {
                 let connection = &mut **open(connection)?;
-                sqlx::raw_sql(sql).execute(connection).await.map(|_| ())
+                elsewhere(sqlx::raw_sql(sql).execute(connection))
+                    .await
+                    .map(|_| ())
             }
         };
         self.note(result)
@@ -240,10 +248,10 @@ impl Tx {
     }
 
     /// Lets the connection go back to its pool, because it is known to be outside a transaction.
-    fn give_back(&mut self) {
+    async fn give_back(&mut self) {
         match &mut self.connection {
             Connection::Postgres(connection) => drop(connection.take()),
-            Connection::Sqlite(connection) => drop(connection.take()),
+            Connection::Sqlite(connection) => give_back(connection.take()).await,
         }
     }
 }

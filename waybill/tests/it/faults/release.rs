@@ -15,11 +15,15 @@ fn source() -> String {
     format!(
         "#[path = \"{}\"] #[allow(dead_code)] mod crash_point;
          use crash_point::{{Moment, Point, Transaction}};
+         fn end(future: impl Future) {{
+             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+             assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+         }}
          fn main() {{
              let mut transaction = Transaction::begun_here();
-             transaction.ran(\"insert\");
-             transaction.reach(Moment::Commit);
-             crash_point::reach(Point::SweepNotified);
+             end(transaction.ran(\"insert\"));
+             end(transaction.reach(Moment::Commit));
+             end(crash_point::reach(Point::SweepNotified));
          }}",
         module.display()
     )

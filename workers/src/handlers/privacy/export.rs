@@ -119,9 +119,9 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     tx.commit().await?;
     let request = job.id;
     let export = Export { request, run };
-    crash_point::reach(Point::ExportWrite);
+    crash_point::reach(Point::ExportWrite).await;
     let failed = exports.write(export, document, manifest).await.err();
-    crash_point::reach(Point::ExportWritten);
+    crash_point::reach(Point::ExportWritten).await;
     if let Some(failure) = failed {
         if seen.is_erased(parts).await? {
             return Err(BEING_ERASED.into());
@@ -395,10 +395,10 @@ async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
             request: id,
             run: kept.runs,
         };
-        crash_point::reach(Point::ExportRemove);
+        crash_point::reach(Point::ExportRemove).await;
         exports.remove_from(kept.store, kept.recorded, last).await
     };
-    crash_point::reach(Point::ExportRemoved);
+    crash_point::reach(Point::ExportRemoved).await;
     let now = parts.clock.now();
     let mut tx = parts.db.begin().await?;
     if let Err(problem) = removed {

@@ -37,9 +37,9 @@ async fn write_until(parts: &Parts, exports: &Exports, number: i64) -> Result<()
             return Ok(());
         }
         for entry in entries {
-            crash_point::reach(Point::JournalWrite);
+            crash_point::reach(Point::JournalWrite).await;
             let added = exports.add_erasure(entry.number, entry.bytes).await?;
-            crash_point::reach(Point::JournalWritten);
+            crash_point::reach(Point::JournalWritten).await;
             if added == Added::Taken {
                 bail!(
                     "the journal of erasures has another entry {}: the database is older than the journal, \
