@@ -1,0 +1,231 @@
+//! Whether a schedule has come to rest, and what must hold then.
+
+use std::collections::BTreeMap;
+
+use store::sql::{Db, Row};
+use uuid::Uuid;
+
+use crate::deliveries::{Delivery, canary};
+use crate::installation::{Database, Installation};
+use crate::outside::Seen;
+
+/// The jobs of a delivery, with their states.
+pub async fn jobs_of(db: &Db, id: &str) -> Vec<(Uuid, String)> {
+    let rows = db
+        .query("select id, state from jobs where external_id = $1 or external_id like $1 || '/%'")
+        .bind(id)
+        .fetch_all();
+    let read = |row: &Row| (row.get("id").unwrap(), row.get("state").unwrap());
+    rows.await.unwrap().iter().map(read).collect()
+}
+
+/// What is left to be done, and in how many milliseconds. A payment without an order is looked at again much later. Who
+/// waits for an endpoint or for the broker may wait for the end of a lease.
+const LEFT: &str = "
+    select 'job ' || kind || ': ' || coalesce(last_error, '') as what, run_at - $1 as due
+    from jobs where state = 'ready'
+      and not (kind in ('payments/link', 'payments/end_wait') and run_at > $1 and attempts = 0)
+    union all
+    select 'event ' || kind || ' has no position', 0 from events where position is null
+    union all
+    select 'an event waits for the endpoint', null from outgoing_webhooks
+    union all
+    select 'the endpoint is behind',
+           (select min(expires_at) - $1 from leases where expires_at > $1) from endpoints
+    where position < coalesce((select position from event_head), 0)
+    union all
+    select 'the broker is behind',
+           (select min(expires_at) - $1 from leases where expires_at > $1) from event_head
+    where $2 = 1 and position > coalesce((select position from broker_cursor), 0)";
+
+/// What is left to be done, in words, and in how many milliseconds the first of it.
+pub async fn left(installation: &Installation) -> (Vec<String>, i64) {
+    let rows = installation
+        .db
+        .query(LEFT)
+        .bind(installation.clock.now().0)
+        .bind(i64::from(installation.has_broker()))
+        .fetch_all();
+    let rows = rows.await.unwrap();
+    let due = rows.iter().filter_map(|row| row.get("due").unwrap()).min();
+    let what = rows.iter().map(|row| row.get("what").unwrap());
+    (what.collect(), due.unwrap_or(0))
+}
+
+/// A job whose run has failed has no event.
+pub async fn unseen(installation: &Installation) {
+    let unseen = std::mem::take(&mut installation.schedule.state().unseen);
+    for job in unseen {
+        let trace = format!("00-{job:032x}-%");
+        let row = installation
+            .db
+            .query(
+                "select count(*) as n from events where traceparent like $1
+                    and exists (select 1 from jobs where id = $2 and state <> 'done')",
+            )
+            .bind(trace)
+            .bind(Uuid::from_u128(job))
+            .fetch_one();
+        let events: i64 = row.await.unwrap().get("n").unwrap();
+        if events > 0 {
+            installation.schedule.wrong(format!(
+                "job {job:x} has failed, and left {events} events (I2)"
+            ));
+        }
+    }
+}
+
+/// What holds when everything has come to rest.
+pub async fn at_rest(installation: &Installation, database: &Database, deliveries: &[Delivery]) {
+    let db = &installation.db;
+    let mut wrong = Vec::new();
+    for delivery in deliveries {
+        let jobs = jobs_of(db, &delivery.id).await;
+        if jobs.len() != 1 {
+            wrong.push(format!(
+                "{} was accepted, and became {} jobs (I1)",
+                delivery.name(),
+                jobs.len()
+            ));
+        }
+    }
+    let rows = db
+        .query("select id, kind, state, object_id, claims, coalesce(last_error, '') as error from jobs")
+        .fetch_all();
+    let mut given_up = Vec::new();
+    for row in rows.await.unwrap() {
+        let (id, kind, state): (Uuid, String, String) = (
+            row.get("id").unwrap(),
+            row.get("kind").unwrap(),
+            row.get("state").unwrap(),
+        );
+        let mut schedule = installation.schedule.state();
+        let has_killers = schedule.jobs.values().any(|it| it.kills);
+        let facts = schedule.jobs.entry(id.as_u128()).or_default();
+        // A claim whose commit lost its answer counts too, and is not known here. Of calls, those are counted that are
+        // under way beside one that ends their process.
+        let is_beside = has_killers && row.get::<Option<i64>>("claims").unwrap().is_some();
+        let may_be_dead = facts.kills || facts.interrupted >= 3 || is_beside;
+        if state == "dead" && !may_be_dead {
+            let error: String = row.get("error").unwrap();
+            wrong.push(format!(
+                "{kind} is dead, and could have been done (I3): {error}"
+            ));
+        }
+        if state == "done" && facts.effects != 1 && has_work(&kind) {
+            wrong.push(format!(
+                "{kind} is done, and its work was committed {} times (I2)",
+                facts.effects
+            ));
+        }
+        if state == "dead" {
+            given_up.push((
+                kind,
+                row.get::<Option<String>>("object_id")
+                    .unwrap()
+                    .unwrap_or_default(),
+            ));
+        }
+    }
+    check_refunds(installation, &mut wrong, &given_up).await;
+    check_events(installation, &mut wrong, &given_up).await;
+    let is_any_dead = !given_up.is_empty();
+    for delivery in deliveries
+        .iter()
+        .filter(|it| it.is_erasure() && !is_any_dead)
+    {
+        let found = db
+            .query(database.search)
+            .bind(canary(delivery.order))
+            .fetch_all()
+            .await
+            .unwrap();
+        if let Some(row) = found.first() {
+            let place: String = row.get("place").unwrap();
+            wrong.push(format!(
+                "the customer of {} was erased, and is in {place} (I4)",
+                delivery.order
+            ));
+        }
+    }
+    for wrong in wrong {
+        installation.schedule.wrong(wrong);
+    }
+}
+
+/// Whether a job of this kind has work that is followed. Others are done as they come.
+fn has_work(kind: &str) -> bool {
+    !kind.starts_with("customers/")
+}
+
+async fn check_refunds(
+    installation: &Installation,
+    wrong: &mut Vec<String>,
+    given_up: &[(String, String)],
+) {
+    let rows = installation
+        .db
+        .query("select payment_id, state from refunds")
+        .fetch_all();
+    for row in rows.await.unwrap() {
+        let (payment, state): (String, String) =
+            (row.get("payment_id").unwrap(), row.get("state").unwrap());
+        let is_made = installation
+            .outside
+            .world()
+            .refunds
+            .iter()
+            .any(|(of, _)| *of == payment);
+        if state == "issued" && !is_made {
+            wrong.push(format!("{payment} counts as refunded, and is not (I2)"));
+        }
+        if state == "requested" {
+            wrong.push(format!("nobody refunds {payment} any more (I3)"));
+        }
+        let is_given_up = given_up.iter().any(|(kind, _)| kind == "refunds/issue");
+        if is_made && state != "issued" && !is_given_up {
+            wrong.push(format!("{payment} is refunded, and counts as {state} (I2)"));
+        }
+    }
+}
+
+/// Every reader has all events, those of an object in their sequence.
+async fn check_events(
+    installation: &Installation,
+    wrong: &mut Vec<String>,
+    given_up: &[(String, String)],
+) {
+    let rows = installation
+        .db
+        .query("select object_id, id, kind from events order by id")
+        .fetch_all();
+    let mut objects: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
+    for row in rows.await.unwrap() {
+        let object: String = row.get("object_id").unwrap();
+        objects
+            .entry(object)
+            .or_default()
+            .push(row.get("id").unwrap());
+    }
+    let world = installation.outside.world();
+    let mut readers: Vec<(&str, &Seen)> = vec![("the reader", &world.reader)];
+    if installation.has_broker() {
+        readers.push(("the exchange", &world.exchange));
+    }
+    if installation.has_endpoint {
+        readers.push(("the endpoint", &world.endpoint));
+    }
+    for (name, seen) in readers {
+        for (object, events) in &objects {
+            let is_given_up = given_up
+                .iter()
+                .any(|(kind, of)| kind == "endpoints/send" && of == object);
+            if seen.objects.get(object) != Some(events) && !(name == "the endpoint" && is_given_up)
+            {
+                wrong.push(format!(
+                    "{name} got other events of {object}, or in another sequence, than there are"
+                ));
+            }
+        }
+    }
+}
