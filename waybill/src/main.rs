@@ -12,9 +12,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use ::config::Settings;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use operators::advice;
 use platform::zone;
 use process::Misuse;
 
@@ -196,7 +197,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    process::run(async { dispatch(arguments()?).await })
+    process::run(async { dispatch(arguments()?).await.map_err(advised) })
+}
+
+/// The error with the command that helps against it, if there is one.
+fn advised(error: anyhow::Error) -> anyhow::Error {
+    match error.chain().find_map(advice::of) {
+        Some(advice) => anyhow!("{error:#}; {advice}"),
+        None => error,
+    }
 }
 
 /// Parses the arguments like `Arguments::parse`, but with Waybill's own first page of help, and says of what

@@ -277,7 +277,7 @@ pub fn resolve(candidates: &[Candidate], now: Timestamp) -> Resolved {
 pub enum NoRoom {
     #[error(
         "{org} would have {members} members and {tier} has seats for {seats}; remove members \
-         with `waybill orgs remove-member` or grant a higher tier"
+         or grant a higher tier"
     )]
     Seats {
         org: String,

@@ -16,9 +16,7 @@ pub enum ClaimError {
     #[error(
         "the accounts in this database are those of {recorded}, and GITHUB_URL leads to \
          {configured}, where the same numbers are other people: they would have licences that are \
-         not theirs. Set GITHUB_URL back. Or, if these accounts have only got a new address, run \
-         `waybill identity moved {configured}`; if they are others, run `waybill identity \
-         replaced {configured}`, which puts those of {recorded} aside, and their licences with them"
+         not theirs. Set GITHUB_URL back"
     )]
     Another {
         recorded: String,

@@ -6,6 +6,7 @@ use domain::api_key::Role;
 use domain::job::State;
 use domain::time::Timestamp;
 use domain::trace::TraceId;
+use operators::advice;
 use operators::jobs::{self as flow, as_ended};
 use process::Parts;
 use store::jobs::operate::{self, Action};
@@ -199,7 +200,8 @@ pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
         Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, Done::Changed)),
         Err(refused) => {
             return Err(Error::Refused(format!(
-                "This job is not run now: {refused}."
+                "This job is not run now: {}.",
+                advice::with(&refused)
             )));
         }
     }

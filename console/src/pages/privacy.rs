@@ -8,6 +8,7 @@ use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::{Decided, Held, State, Topic};
 use domain::time::{Timestamp, age};
+use operators::advice;
 use operators::privacy_requests::{self as flow, ByHand, NotEntered};
 use providers::exports::Exports;
 use store::privacy_requests::{
@@ -355,7 +356,7 @@ pub async fn decide(write: Write<Privacy>) -> Result<Response, Error> {
         Err(Undecided::Unknown) => return Err(Error::Unknown("privacy request")),
         Err(Undecided::Database(error)) => return Err(error.into()),
         Err(why @ Undecided::NotAmongHeld(_)) => {
-            return Err(Error::Refused(format!("This is not possible: {why}.")));
+            return Err(impossible(&why));
         }
     };
     Ok(act::see(&page(id), done))
@@ -371,7 +372,7 @@ pub async fn fetch_export(mut write: Write<Privacy>) -> Result<Response, Error> 
         Ok((_, document)) => Ok(file(&format!("export-{id}.json"), document)),
         Err(ActionRefused::Unknown) => Err(Error::Unknown("privacy request")),
         Err(ActionRefused::Database(error)) => Err(error.into()),
-        Err(why) => Err(Error::Refused(format!("This is not possible: {why}."))),
+        Err(why) => Err(impossible(&why)),
     }
 }
 
@@ -493,7 +494,7 @@ pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
             Ok(act::see(&page(id), done))
         }
         Err(NotEntered::Database(error)) => Err(error.into()),
-        Err(why) => Err(Error::Refused(format!("This is not possible: {why}."))),
+        Err(why) => Err(impossible(&why)),
     }
 }
 
@@ -569,6 +570,10 @@ pub async fn confirm(write: Write<Privacy>) -> Result<Response, Error> {
     answer(id, confirmed, Done::RequestConfirmed)
 }
 
+fn impossible(why: &(dyn std::error::Error + 'static)) -> Error {
+    Error::Refused(format!("This is not possible: {}.", advice::with(why)))
+}
+
 fn answer(id: Uuid, result: Result<(), ActionRefused>, done: Done) -> Result<Response, Error> {
     let done = match result {
         Ok(()) => done,
@@ -577,7 +582,9 @@ fn answer(id: Uuid, result: Result<(), ActionRefused>, done: Done) -> Result<Res
         ) => Done::Changed,
         Err(ActionRefused::Unknown) => return Err(Error::Unknown("privacy request")),
         Err(ActionRefused::Database(error)) => return Err(error.into()),
-        Err(why) => return Err(Error::Refused(format!("This is not possible: {why}."))),
+        Err(why) => {
+            return Err(impossible(&why));
+        }
     };
     Ok(act::see(&page(id), done))
 }

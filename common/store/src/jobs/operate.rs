@@ -83,7 +83,7 @@ impl Refusal {
             Refusal::Idle => "this version keeps deliveries of its kind and does nothing with them",
             Refusal::Duty => {
                 "it stands for a privacy request that is open, and to answer it is a legal duty: \
-                 mend what is wrong, then `waybill privacy retry`"
+                 mend what is wrong, then try the request again"
             }
         }
     }

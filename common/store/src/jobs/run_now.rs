@@ -27,23 +27,20 @@ pub struct MadeDue {
 /// Why a job is not made due.
 #[derive(Debug, thiserror::Error)]
 pub enum NotMadeDue {
-    #[error("there is no job {0} here; `waybill jobs list` shows some")]
+    #[error("there is no job {0} here")]
     Unknown(JobId),
     #[error("it was discarded, and is never run again")]
     Discarded,
-    #[error("it is done; `waybill jobs replay {0}` processes a finished delivery again")]
+    #[error("it is done")]
     Done(JobId),
-    #[error("it is dead; once its cause is mended, `waybill dead replay {0}` runs it again")]
+    #[error("it is dead")]
     Dead(JobId),
     #[error(
         "it may be running at this moment: a worker has it until {0}, and if that worker is gone, \
          another one takes it then"
     )]
     Claimed(Timestamp),
-    #[error(
-        "it stands for a privacy request that is held; `waybill privacy show {0}` says what it \
-         waits for and how it goes on"
-    )]
+    #[error("it stands for a privacy request that is held")]
     Held(JobId),
     #[error(
         "it has not failed: it was put down for {0} on purpose, and running it earlier would do \
@@ -51,7 +48,7 @@ pub enum NotMadeDue {
     )]
     Scheduled(Timestamp),
     /// The job changed while it was looked at.
-    #[error("a worker was faster; look at it again: `waybill jobs show {0}`")]
+    #[error("a worker was faster")]
     Changed(JobId),
     #[error(transparent)]
     Database(#[from] sql::Error),

@@ -22,7 +22,7 @@ pub use crate::audit::By;
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionRefused {
-    #[error("there is no such privacy request here; `waybill privacy list --all` shows them")]
+    #[error("there is no such privacy request here")]
     Unknown,
     #[error("the request is {}; only one that failed is tried again by hand", .0.as_str())]
     NotFailed(State),
@@ -33,10 +33,7 @@ pub enum ActionRefused {
     Duty,
     #[error("{}", too_late(*.0))]
     NotHeld(State),
-    #[error(
-        "the request failed, so there is no export; see `waybill privacy show`, mend what is \
-         wrong, then `waybill privacy retry`"
-    )]
+    #[error("the request failed, so there is no export")]
     Failed,
     #[error("{}", not_waiting(*.0))]
     NotWaiting(State),
@@ -66,7 +63,7 @@ fn too_late(state: State) -> &'static str {
         State::Cancelled => "the request was cancelled before",
         State::Failed => {
             "the erasure was tried and failed, so part of the shop's data may be gone; it cannot \
-             be cancelled any more, only tried again: `waybill privacy retry`"
+             be cancelled any more, only tried again"
         }
         State::Received | State::Held => {
             "the erasure of the shop has begun; it cannot be cancelled any more"
@@ -76,9 +73,7 @@ fn too_late(state: State) -> &'static str {
 
 fn not_waiting(state: State) -> &'static str {
     match state {
-        State::Held => {
-            "the request waits for its time, not for you; to prevent it: `waybill privacy cancel`"
-        }
+        State::Held => "the request waits for its time, not for you",
         State::Received | State::Done | State::Cancelled | State::Failed => {
             "the request does not wait for anybody: only the erasure of a shop whose body came \
              before is confirmed"

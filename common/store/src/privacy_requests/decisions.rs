@@ -15,17 +15,11 @@ use domain::privacy::{Decided, Held, State};
 /// Why nothing was decided.
 #[derive(Debug, thiserror::Error)]
 pub enum Undecided {
-    #[error("there is no such privacy request here; `waybill privacy list --all` shows them")]
+    #[error("there is no such privacy request here")]
     Unknown,
-    #[error(
-        "the request is not held for a decision; `waybill privacy list --state held` shows those \
-         that are"
-    )]
+    #[error("the request is not held for a decision")]
     NotHeld,
-    #[error(
-        "{0} is not among what the request holds; `waybill privacy show` lists it. Nothing was \
-         decided"
-    )]
+    #[error("{0} is not among what the request holds, so nothing was decided")]
     NotAmongHeld(String),
     #[error(transparent)]
     Database(#[from] sql::Error),
