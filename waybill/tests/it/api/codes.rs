@@ -17,7 +17,6 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::both::payments::events::{declined_intent, retry_ends, with_api};
 use crate::payments::provider_api::{client_by, priced, session};
-use crate::support::backend::is_distributed;
 use crate::support::delivery::{order, payment, storefront};
 use crate::support::login::{Desk, desk};
 use crate::support::order::deliver;
@@ -84,11 +83,7 @@ async fn webhooks_and_orders(seen: &mut Seen, mut desk: Desk) {
         .await;
     seen.sent(service.get("/orders/7/track")).await;
     // Whoever stores a delivery has to wait for this transaction.
-    let mut held = service.db().begin().await.unwrap();
-    if is_distributed() {
-        let lock = held.query("lock table jobs in access exclusive mode");
-        lock.execute().await.unwrap();
-    }
+    let held = service.db().begin().await.unwrap();
     seen.sent(service.request(&order("orders/create", 1))).await;
     held.rollback().await.unwrap();
     service.db().close().await;

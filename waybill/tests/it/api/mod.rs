@@ -12,3 +12,4 @@ pub mod pages;
 pub mod profiles;
 pub mod provider_libraries;
 pub mod qr;
+pub mod webhooks;

@@ -1,17 +1,15 @@
 //! Tests of the operators' commands, health checks and metrics.
 
+pub mod alerts;
 pub mod checkpoints;
 pub mod command;
 pub mod connect;
 pub mod installing;
 pub mod live;
-pub mod metrics;
 pub mod orders;
 pub mod refused;
 pub mod sandbox;
 pub mod setup;
-pub mod supervisor;
-pub mod telemetry;
 pub mod terminal;
 pub mod version;
 pub mod zone;

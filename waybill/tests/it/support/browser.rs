@@ -217,7 +217,7 @@ impl Browser {
             call["sessionId"] = json!(session);
         }
         let sent = self.input.write_all(format!("{call}\0").as_bytes());
-        sent.expect("Chromium runs; scripts/test installs it (Debian: chromium)");
+        sent.expect("Chromium runs; scripts/services install chromium brings it");
         loop {
             let mut message = self.read();
             if message["id"] == id {
@@ -237,7 +237,7 @@ impl Browser {
         self.output.read_until(0, &mut message).unwrap();
         message.pop();
         serde_json::from_slice(&message)
-            .expect("Chromium answers; scripts/test installs it (Debian: chromium)")
+            .expect("Chromium answers; scripts/services install chromium brings it")
     }
 }
 

@@ -1,5 +1,5 @@
-//! Programs of others that check what we make. `scripts/test` puts them into `target/tools`, or installs
-//! them. Where one is missing, its tests leave that behind for `.ci/run`, which says it at the end.
+//! Programs of others that check what we make. `scripts/test` without arguments puts them into
+//! `target/tools`, or installs them. Where one is missing, its tests leave that behind for `.ci/run`, which says it at the end.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ pub fn find(name: &str, argument: &str) -> Option<PathBuf> {
 /// Notes for `.ci/run` that a test was skipped because this is not here.
 pub fn missing(name: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    eprintln!("skipped: {name} is not installed; scripts/test brings it");
+    eprintln!("skipped: {name} is not installed; scripts/test without arguments brings it");
     let mut noted = OpenOptions::new();
     let noted = noted
         .create(true)

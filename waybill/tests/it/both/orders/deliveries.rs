@@ -156,7 +156,7 @@ pub fn zbar(png: &[u8]) -> Vec<u8> {
         .args(["-q", "--raw", "-Sbinary"])
         .arg(file.path())
         .output()
-        .expect("zbarimg runs; scripts/test installs it (Debian: zbar-tools)");
+        .expect("zbarimg runs; scripts/services install zbar-tools brings it");
     assert!(read.status.success(), "zbarimg finds a symbol");
     read.stdout
 }
