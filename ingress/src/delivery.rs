@@ -15,8 +15,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use domain::job::{Source, State};
-use domain::payment::thin;
+use domain::job::{Kind, Queue, Source, State};
 use domain::privacy::{PERIOD, Request as PrivacyRequest, Topic};
 use domain::profile::{Bodies, DeliveryId, PaymentProfile, StorefrontProfile};
 use domain::signature::{Signature, SignatureError};
@@ -193,7 +192,7 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
     let request_id = parts.extensions.get::<RequestId>();
     let not_understood = not_understood(app, profile, &kind, event.is_thin, event.has_object);
     let is_fetched = event.is_thin && profile.thin_events && not_understood.is_none();
-    let is_left = not_understood.is_some() || (thin::kind(&kind).is_some() && !is_fetched);
+    let is_left = not_understood.is_some() || (is_of_thin_type(&kind) && !is_fetched);
     let mut job = NewJob {
         external_id: Some(id),
         object_id: event.object_id,
@@ -222,11 +221,15 @@ fn not_understood(
     has_object: bool,
 ) -> Option<&'static str> {
     if profile.thin_events && is_thin {
-        let is_handled = thin::kind(kind).is_some();
-        return (is_handled && app.config.payment_api.is_none()).then_some(NOT_FETCHED);
+        return (is_of_thin_type(kind) && app.config.payment_api.is_none()).then_some(NOT_FETCHED);
     }
     let lacks_it = profile.id.is_some() && !has_object;
-    (lacks_it && Source::Payment.queue(kind).is_some()).then_some(NO_OBJECT)
+    (lacks_it && Kind::of(Source::Payment, kind).is_some()).then_some(NO_OBJECT)
+}
+
+/// Whether a type is that of a thin event that something is done with.
+fn is_of_thin_type(event_type: &str) -> bool {
+    matches!(Kind::named(event_type), Some(Kind::ThinPayment(_)))
 }
 
 /// Whether the request can be the form that `WooCommerce` posts when a webhook is set up. Its body
@@ -257,7 +260,7 @@ fn privacy_request(
     shop: Option<&str>,
     body: &[u8],
 ) -> Result<Option<PrivacyRequest>, Error> {
-    let Some(topic) = Topic::parse(topic) else {
+    let Ok(topic) = topic.parse::<Topic>() else {
         return Ok(None);
     };
     let request = PrivacyRequest::read(topic, body).map_err(|_| Error::PrivacyBody)?;
@@ -395,7 +398,7 @@ fn new_job(
     body: Bytes,
 ) -> NewJob {
     let created_at = app.clock.now();
-    let queue = source.queue(&kind);
+    let queue = Kind::of(source, &kind).map(Kind::queue);
     // No worker will ever read a body of a kind that has no handler, and it may contain personal
     // data, so it is not stored.
     let body = if queue.is_some() { body } else { Bytes::new() };
@@ -430,6 +433,6 @@ fn new_job(
     }
 }
 
-fn deadline(queue: Option<domain::job::Queue>, created_at: Timestamp) -> Option<Timestamp> {
-    (queue == Some(domain::job::Queue::Privacy)).then(|| created_at.plus(PERIOD))
+fn deadline(queue: Option<Queue>, created_at: Timestamp) -> Option<Timestamp> {
+    (queue == Some(Queue::Privacy)).then(|| created_at.plus(PERIOD))
 }

@@ -3,30 +3,15 @@
 //! customer, with one payment, the same in every topic and event. Nobody in
 //! them exists: mail goes to example domains and phones are 555 numbers.
 
+use domain::job::{self, Source};
 use domain::money::{Currency, Money};
+use domain::order::Topic;
+use domain::payment::EventType;
+use domain::privacy;
 use serde_json::{Value, json};
+use strum::VariantArray;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
-
-pub const STOREFRONT_TOPICS: [&str; 8] = [
-    "orders/create",
-    "orders/updated",
-    "orders/paid",
-    "orders/fulfilled",
-    "orders/cancelled",
-    "customers/data_request",
-    "customers/redact",
-    "shop/redact",
-];
-
-pub const PAYMENT_TYPES: [&str; 6] = [
-    "payment_intent.succeeded",
-    "payment_intent.payment_failed",
-    "payment_intent.canceled",
-    "charge.refunded",
-    "checkout.session.completed",
-    "invoice.payment_succeeded",
-];
 
 const API_VERSION: &str = "2026-10-28.endive";
 const SHOP_ID: u64 = 74_392_404_278;
@@ -38,43 +23,62 @@ pub fn shop() -> &'static str {
     "waybill-sandbox.example"
 }
 
-/// The body of a storefront delivery. `None` for a topic that is not listed above.
+/// How many of the storefront's topics are about orders. They are the first ones.
+pub const ORDER_TOPICS: usize = Topic::VARIANTS.len();
+
+pub fn storefront_topics() -> Vec<&'static str> {
+    names(|kind| matches!(kind, job::Kind::Order(_) | job::Kind::Privacy(_)))
+}
+
+pub fn payment_types() -> Vec<&'static str> {
+    names(|kind| matches!(kind, job::Kind::Payment(_)))
+}
+
+fn names(is_one: impl Fn(&job::Kind) -> bool) -> Vec<&'static str> {
+    let kinds = job::Kind::all().iter().copied().filter(is_one);
+    kinds.map(job::Kind::into_str).collect()
+}
+
+/// The body of a storefront delivery. `None` for a topic that is none of [`storefront_topics`].
 ///
 /// For the same seed and time, an order's `updated_at` grows in the sequence create, updated,
 /// paid, fulfilled, cancelled. None of these times is in the future.
 pub fn storefront(topic: &str, seed: u64, now_unix_ms: i64) -> Option<String> {
     let sale = Sale::of(seed);
     let now = now_unix_ms.div_euclid(1000);
-    let body = match topic {
-        "orders/create" => sale.order(now - 4, now - 4, &Stage::PENDING),
-        "orders/updated" => sale.order(now - 4, now - 3, &Stage::AUTHORIZED),
-        "orders/paid" => sale.order(now - 4, now - 2, &Stage::PAID),
-        "orders/fulfilled" => sale.order(now - 4, now - 1, &Stage::FULFILLED),
-        "orders/cancelled" => sale.order(now - 4, now, &Stage::CANCELLED),
-        "customers/data_request" => sale.data_request(),
-        "customers/redact" => sale.customer_redaction(),
-        "shop/redact" => json!({"shop_id": SHOP_ID, "shop_domain": shop()}),
-        _ => return None,
+    let body = match job::Kind::of(Source::Storefront, topic)? {
+        job::Kind::Order(topic) => match topic {
+            Topic::Create => sale.order(now - 4, now - 4, &Stage::PENDING),
+            Topic::Updated => sale.order(now - 4, now - 3, &Stage::AUTHORIZED),
+            Topic::Paid => sale.order(now - 4, now - 2, &Stage::PAID),
+            Topic::Fulfilled => sale.order(now - 4, now - 1, &Stage::FULFILLED),
+            Topic::Cancelled => sale.order(now - 4, now, &Stage::CANCELLED),
+        },
+        job::Kind::Privacy(topic) => match topic {
+            privacy::Topic::DataRequest => sale.data_request(),
+            privacy::Topic::Redact => sale.customer_redaction(),
+            privacy::Topic::ShopRedact => json!({"shop_id": SHOP_ID, "shop_domain": shop()}),
+        },
+        job::Kind::Payment(_) | job::Kind::ThinPayment(_) | job::Kind::Internal(_) => return None,
     };
     Some(body.to_string())
 }
 
-/// The body of a payment event. `None` for a type that is not listed above. It is indented by two
-/// spaces, as the provider sends it.
+/// The body of a payment event. `None` for a type that is none of [`payment_types`]. It is indented
+/// by two spaces, as the provider sends it.
 pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> {
     let sale = Sale::of(seed);
     let now = now_unix_ms.div_euclid(1000);
-    let data = match event_type {
-        "payment_intent.succeeded" => json!({"object": sale.intent_succeeded(now)}),
-        "payment_intent.payment_failed" => json!({"object": sale.intent_failed(now)}),
-        "payment_intent.canceled" => json!({"object": sale.intent_canceled(now)}),
-        "charge.refunded" => json!({
+    let data = match event_type.parse().ok()? {
+        EventType::IntentSucceeded => json!({"object": sale.intent_succeeded(now)}),
+        EventType::IntentFailed => json!({"object": sale.intent_failed(now)}),
+        EventType::IntentCanceled => json!({"object": sale.intent_canceled(now)}),
+        EventType::ChargeRefunded => json!({
             "object": sale.refunded_charge(now),
             "previous_attributes": {"amount_refunded": 0, "refunded": false},
         }),
-        "checkout.session.completed" => json!({"object": sale.checkout_session(now)}),
-        "invoice.payment_succeeded" => json!({"object": sale.invoice(now)}),
-        _ => return None,
+        EventType::SessionCompleted => json!({"object": sale.checkout_session(now)}),
+        EventType::InvoicePaid => json!({"object": sale.invoice(now)}),
     };
     let event = event(event_type, seed, now, API_VERSION, &data);
     Some(format!("{event:#}"))

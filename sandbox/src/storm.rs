@@ -33,7 +33,7 @@ impl Default for Storm {
         Storm {
             orders: 100,
             first_seed: 1,
-            topics: sample::STOREFRONT_TOPICS[..5]
+            topics: sample::storefront_topics()[..sample::ORDER_TOPICS]
                 .iter()
                 .map(ToString::to_string)
                 .collect(),

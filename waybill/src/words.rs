@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, Type
 use clap::{Arg, Command};
 use domain::api_key::Scope;
 use domain::event::catalogue;
-use domain::job::{Queue, Source, State};
+use domain::job::{Kind, Queue, State};
 use domain::license::Tier;
 use domain::order::{FinancialStatus, FulfillmentStatus};
 use domain::pause;
@@ -16,6 +16,7 @@ use domain::payment::outcome;
 use domain::privacy;
 use operators::fields::Reason;
 use sandbox::sample;
+use strum::VariantArray;
 
 /// Of an order that has no such status.
 const NONE: &str = "none";
@@ -57,9 +58,10 @@ pub fn privacy_state() -> impl TypedValueParser<Value = privacy::State> {
 }
 
 pub fn privacy_topic() -> impl TypedValueParser<Value = privacy::Topic> {
-    let words = privacy::Topic::ALL.map(privacy::Topic::as_str);
-    PossibleValuesParser::new(words)
-        .try_map(|word| privacy::Topic::parse(&word).ok_or("is no topic of privacy"))
+    let words = privacy::Topic::VARIANTS
+        .iter()
+        .map(privacy::Topic::into_str);
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<privacy::Topic>())
 }
 
 /// A parser that takes any text that can be read. The words are those that are usual.
@@ -98,29 +100,29 @@ fn usual<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Usual {
 
 /// The kinds of jobs.
 pub fn kind() -> Usual {
-    usual(kinds())
+    usual(kinds().map(Kind::into_str))
 }
 
 /// The topics and event types of which there are samples.
 pub fn sample() -> Usual {
     usual(
-        sample::STOREFRONT_TOPICS
+        sample::storefront_topics()
             .into_iter()
-            .chain(sample::PAYMENT_TYPES),
+            .chain(sample::payment_types()),
     )
 }
 
 /// The topics and event types of deliveries.
 pub fn topic() -> Usual {
-    let is_delivered = |kind: &&str| {
-        let mut sources = [Source::Storefront, Source::Payment].into_iter();
-        sources.any(|source| source.queue(kind).is_some())
-    };
-    usual(kinds().filter(is_delivered))
+    usual(
+        kinds()
+            .filter(|kind| kind.is_delivery())
+            .map(Kind::into_str),
+    )
 }
 
-fn kinds() -> impl Iterator<Item = &'static str> {
-    Queue::ALL.into_iter().flat_map(workers::kinds).copied()
+fn kinds() -> impl Iterator<Item = Kind> {
+    Queue::ALL.into_iter().flat_map(Kind::of_queue)
 }
 
 /// A pattern of events, of which the usual ones are the types of events.

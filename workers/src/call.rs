@@ -243,7 +243,7 @@ impl Worker {
 
     /// Defers those whose provider does not answer, and returns the others.
     async fn without_left_alone(&self, jobs: Vec<Job>) -> sql::Result<Vec<Job>> {
-        let is_left_alone = |job: &Job| self.providers.is_left_alone(&job.kind);
+        let is_left_alone = |job: &Job| self.providers.is_left_alone(job.kind);
         let (left_alone, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_left_alone);
         let ids: Vec<JobId> = left_alone.iter().map(|job| job.id).collect();
         let why = format!("{}: {LEFT_ALONE}", Code::ProviderTimeout);
@@ -348,7 +348,7 @@ impl Worker {
         let started = Instant::now();
         let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await;
         crash_point::reach(Point::Called).await;
-        took(self.queue, &job.kind, started.elapsed());
+        took(job.kind, started.elapsed());
         let error = match ended {
             Ok(Ok(Ok(answer))) => return Ended::Answered(answer, begun),
             Ok(Ok(Err(error))) => error,
@@ -484,23 +484,28 @@ impl Worker {
             return;
         }
         let mut notifications = notifications.to_vec();
-        notifications.sort_by_key(|notification| (notification.queue, notification.kind));
+        notifications.sort_by_key(|notification| notification.kind);
         let parts = self.parts.clone();
         let full = (self.calls.places() == 0).then_some(self.queue);
         task::spawn("notify", async move {
-            for of_kind in notifications.chunk_by(|a, b| (a.queue, a.kind) == (b.queue, b.kind)) {
+            for of_kind in notifications.chunk_by(|a, b| a.kind == b.kind) {
                 for message in of_kind.chunks(MAX_JOBS_PER_MESSAGE) {
                     let job_refs: Vec<JobRef> = message
                         .iter()
                         .map(|notification| notification.job_ref)
                         .collect();
                     let ids: Vec<JobId> = job_refs.iter().map(|job_ref| job_ref.job).collect();
-                    let (queue, kind) = (message[0].queue, message[0].kind);
-                    let has_room = full != Some(queue) || !handlers::is_call(kind);
+                    let kind = message[0].kind;
+                    let queue = kind.queue();
+                    let has_room = full != Some(queue) || !kind.is_call();
                     crash_point::reach(Point::FollowUpNotify).await;
                     let is_sent = has_room
                         && parts.bus.is_ready_for_marked(queue)
-                        && parts.bus.notify(queue, kind, &job_refs).await.is_ok();
+                        && parts
+                            .bus
+                            .notify(queue, kind.into_str(), &job_refs)
+                            .await
+                            .is_ok();
                     if is_sent {
                         crash_point::reach(Point::FollowUpNotified).await;
                     } else if let Err(error) = jobs::clear_notified(&parts.db, &ids).await {

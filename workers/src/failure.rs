@@ -141,7 +141,7 @@ pub fn outage(error: anyhow::Error) -> Result<anyhow::Error, sql::Error> {
 
 #[cfg(test)]
 mod tests {
-    use domain::job::{Job, Queue};
+    use domain::job::{Internal, Job, Kind};
     use domain::time::Timestamp;
 
     use super::*;
@@ -150,8 +150,7 @@ mod tests {
     fn unreadable() -> flows::Error {
         let job = Job {
             id: uuid::Uuid::nil(),
-            queue: Queue::Orders,
-            kind: "payments/link".to_owned(),
+            kind: Kind::Internal(Internal::LinkPayment),
             shop: None,
             body: bytes::Bytes::from_static(b"{}"),
             attempts: 0,
@@ -162,7 +161,7 @@ mod tests {
             created_at: Timestamp(0),
             run: None,
         };
-        let read = flows::payments::prepare(&job);
+        let read = flows::payments::prepare_link(&job);
         read.err().expect("it cannot be read")
     }
 

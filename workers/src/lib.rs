@@ -58,7 +58,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use endpoint::Endpoint;
-pub use handlers::kinds;
 /// Removal of exports that have expired, or that contain data of somebody who was erased.
 pub use handlers::privacy::export::{remove_all_of, remove_expired};
 /// Erasing again what a database does not know that was restored from a backup.

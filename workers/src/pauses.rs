@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::job::{Job, JobId};
+use domain::job::{Job, JobId, Kind};
 use domain::pause::Target;
 use store::pauses::{self, Pause};
 use store::sql;
@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::Worker;
-use crate::handlers;
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// By this time after its end every worker has heard of it.
@@ -34,10 +33,9 @@ pub struct Pauses {
 
 /// Of the pauses that concern a job the one that ends last.
 fn longest<'a>(pauses: &[&'a Pause], job: &Job) -> Option<&'a Pause> {
-    let provider = handlers::provider(&job.kind);
     let concern = pauses.iter().copied();
     concern
-        .filter(|pause| pause.target.concerns(job, provider))
+        .filter(|pause| pause.target.concerns(job))
         .max_by_key(|pause| pause.until)
 }
 
@@ -140,7 +138,7 @@ impl Worker {
     }
 
     async fn wake(&self, pause: &Pause, shutdown: &CancellationToken) -> sql::Result<()> {
-        for kind in handlers::kinds(self.queue) {
+        for kind in Kind::of_queue(self.queue).map(Kind::into_str) {
             while !shutdown.is_cancelled() {
                 let now = self.parts.clock.now();
                 let db = &self.parts.db;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bus::JobRef;
-use domain::job::{Job, Next, Queue, Run};
+use domain::job::{Job, Kind, Next, Run};
 use domain::trace::TraceContext;
 use platform::clock::Clock;
 use platform::crash_point::{self, Point};
 use platform::task;
-use telemetry::{Kind, Span};
+use telemetry::Span;
 
 use crate::Worker;
 use crate::failure::JobFailure;
@@ -17,16 +17,15 @@ impl Worker {
     /// Reports a failure that is recorded, in the log, in a metric and, if the job is dead, in the
     /// broker's dead-letter queue.
     pub(crate) fn announce(&self, job: &Job, next: Next, failure: &JobFailure) {
-        let queue = self.queue.as_str();
         let id = job.id;
         let attempts = job.attempts + 1;
-        let kind = job.kind.clone();
+        let kind = job.kind.into_str();
         let context = job.context();
         let (request_id, trace_id) = (job.request_id(), context.trace_id());
         let error = failure.text.as_str();
         match next {
             Next::RetryAt(run_at) => {
-                count(queue, &kind, "retry");
+                count(job.kind, "retry");
                 self.record_run(job, "retry");
                 tracing::warn!(
                     job = %id, kind, %request_id, %trace_id, attempts, error, %run_at,
@@ -34,7 +33,7 @@ impl Worker {
                 );
             }
             Next::Dead => {
-                count(queue, &kind, "dead");
+                count(job.kind, "dead");
                 self.record_run(job, "dead");
                 tracing::error!(
                     job = %id, kind, %request_id, %trace_id, attempts, error,
@@ -47,7 +46,7 @@ impl Worker {
                 };
                 task::spawn("dead letter", async move {
                     crash_point::reach(Point::DeadLetter).await;
-                    if let Err(error) = bus.dead_letter(queue, &kind, job_ref).await {
+                    if let Err(error) = bus.dead_letter(queue, kind, job_ref).await {
                         tracing::debug!(%error, "the broker does not show a dead letter");
                     }
                     crash_point::reach(Point::DeadLettered).await;
@@ -59,10 +58,10 @@ impl Worker {
     /// Logs and counts jobs that are done.
     pub(crate) fn finished<'a>(&self, jobs: impl IntoIterator<Item = &'a Job>) {
         for job in jobs {
-            count(job.queue.as_str(), &job.kind, "done");
+            count(job.kind, "done");
             self.record_run(job, "done");
             tracing::debug!(
-                job = %job.id, kind = job.kind, request_id = %job.request_id(),
+                job = %job.id, kind = job.kind.into_str(), request_id = %job.request_id(),
                 trace_id = %job.context().trace_id(), "a job is done"
             );
         }
@@ -72,10 +71,10 @@ impl Worker {
     pub(crate) fn record_run(&self, job: &Job, outcome: &'static str) {
         let Some(run) = job.run else { return };
         let bus = &self.parts.bus;
-        let destination = bus.destination(job.queue);
-        let (_, parent) = telemetry::cause(job.id, &job.kind, job.traceparent);
+        let destination = bus.destination(job.kind.queue());
+        let (_, parent) = telemetry::cause(job.id, job.kind.into_str(), job.traceparent);
         let name = || format!("process {destination}");
-        let Some(span) = Span::at(run.context, parent, Kind::Consumer, name) else {
+        let Some(span) = Span::at(run.context, parent, telemetry::Kind::Consumer, name) else {
             return;
         };
         let mut span = span.since(run.begun_at);
@@ -87,7 +86,7 @@ impl Worker {
         span.text("messaging.operation.type", "process");
         span.text("messaging.destination.name", destination.as_str());
         span.text("waybill.job.id", job.id.to_string());
-        span.text("waybill.kind", job.kind.as_str());
+        span.text("waybill.kind", job.kind.into_str());
         if let Some(shop) = &job.shop {
             span.text("waybill.shop", shop.as_str());
         }
@@ -105,7 +104,7 @@ pub(crate) fn begin_run(job: &mut Job, message: Option<TraceContext>) {
     if !telemetry::is_on() {
         return;
     }
-    let (cause, _) = telemetry::cause(job.id, &job.kind, job.traceparent);
+    let (cause, _) = telemetry::cause(job.id, job.kind.into_str(), job.traceparent);
     if cause.is_sampled() {
         job.run = Some(Run {
             context: cause.with_span(Clock::span_id()),
@@ -120,23 +119,23 @@ pub(crate) fn begin_run(job: &mut Job, message: Option<TraceContext>) {
 pub(crate) fn span(job: &Job) -> tracing::Span {
     // It has the highest level, so it is there whatever lines RUST_LOG leaves out.
     tracing::error_span!(
-        "job", job = %job.id, kind = job.kind, request_id = %job.request_id(),
+        "job", job = %job.id, kind = job.kind.into_str(), request_id = %job.request_id(),
         trace_id = %job.context().trace_id()
     )
 }
 
 /// Counts how long a run took.
-pub(crate) fn took(queue: Queue, kind: &str, time: Duration) {
+pub(crate) fn took(kind: Kind, time: Duration) {
     metrics::histogram!(
-        "waybill_run_seconds", "queue" => queue.as_str(), "kind" => kind.to_owned()
+        "waybill_run_seconds", "queue" => kind.queue().as_str(), "kind" => kind.into_str()
     )
     .record(time);
 }
 
-fn count(queue: &'static str, kind: &str, outcome: &'static str) {
+fn count(kind: Kind, outcome: &'static str) {
     metrics::counter!(
         "waybill_jobs_run_total",
-        "queue" => queue, "kind" => kind.to_owned(), "outcome" => outcome
+        "queue" => kind.queue().as_str(), "kind" => kind.into_str(), "outcome" => outcome
     )
     .increment(1);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next};
+use domain::job::{self, Job, JobId, Kind, MAX_UNFINISHED_ATTEMPTS, Next};
 use flows::erased;
 use flows::outbox::JobNotification;
 use futures_util::FutureExt;
@@ -52,19 +52,16 @@ impl Worker {
         counted: &mut HashSet<JobId>,
     ) -> sql::Result<()> {
         let now = self.parts.clock.now();
-        let mut jobs = jobs::ready(&self.parts.db, &message.jobs, now).await?;
+        let jobs = jobs::ready(&self.parts.db, &message.jobs, now).await?;
         if let Some(newest) = jobs.iter().map(|job| job.created_at.0).max() {
             self.newest.fetch_max(newest, Ordering::Relaxed);
         }
-        // Jobs of a kind without a handler stay ready until a version runs that has one.
-        jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
         let mut jobs = self.without_paused(jobs).await?;
         for job in &mut jobs {
             begin_run(job, message.context);
         }
-        let (calls, jobs): (Vec<Job>, Vec<Job>) = jobs
-            .into_iter()
-            .partition(|job| handlers::is_call(&job.kind));
+        let (calls, jobs): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| job.kind.is_call());
         if !calls.is_empty() {
             self.calls(calls).await?;
         }
@@ -293,7 +290,7 @@ impl Worker {
             }
         };
         let run = run.instrument(span(&prepared.job));
-        match self.guarded(&prepared.job.kind, run).await? {
+        match self.guarded(prepared.job.kind, run).await? {
             Outcome::Done => {
                 self.finished([&prepared.job]);
                 Ok(())
@@ -313,12 +310,12 @@ impl Worker {
     /// dropped, which closes the connection, so the database rolls the transaction back.
     async fn guarded(
         &self,
-        kind: &str,
+        kind: Kind,
         run: impl Future<Output = sql::Result<Outcome>>,
     ) -> sql::Result<Outcome> {
         let begun = Instant::now();
         let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(run).catch_unwind()).await;
-        took(self.queue, kind, begun.elapsed());
+        took(kind, begun.elapsed());
         match ended {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Ok(Outcome::Lost(PANICKED)),
@@ -363,12 +360,12 @@ impl Worker {
         let now = clock.now();
         let attempts = job.attempts + 1;
         erased::erase_body_of_failed(self.context(), tx, job).await?;
-        let deadline = job::deadline(job.queue, attempts, job.deadline_at, now);
+        let deadline = job::deadline(job.kind.queue(), attempts, job.deadline_at, now);
         let next = if failure.permanent {
             Next::Dead
         } else {
             let wait = failure.retry_after.unwrap_or_default();
-            match job::next(job.queue, attempts, now, deadline, clock.jitter()) {
+            match job::next(job.kind.queue(), attempts, now, deadline, clock.jitter()) {
                 Next::RetryAt(run_at) => Next::RetryAt(run_at.max(now.plus(wait))),
                 Next::Dead => Next::Dead,
             }
@@ -400,6 +397,6 @@ fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
 }
 
 /// A message is of one kind.
-fn kind_of(prepared: &[Prepared]) -> &str {
-    prepared.first().map_or("", |prepared| &prepared.job.kind)
+fn kind_of(prepared: &[Prepared]) -> Kind {
+    prepared[0].job.kind
 }

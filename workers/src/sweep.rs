@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
-use domain::job::JobId;
+use domain::job::{JobId, Kind};
 use domain::time::Timestamp;
 use futures_util::{StreamExt as _, stream};
 use platform::crash_point::{self, Point};
@@ -29,7 +29,6 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::Worker;
-use crate::handlers;
 
 /// The pause between two rounds while there is something to do, the shortest one when there is not, and
 /// by how much that one is longer unless messages come to this worker.
@@ -59,7 +58,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
         // A version that knows other kinds has a sweep of its own.
         lease: format!(
             "sweep of {} kinds of {}",
-            handlers::kinds(worker.queue).len(),
+            Kind::of_queue(worker.queue).count(),
             worker.queue
         ),
         holder: worker.parts.clock.id(),
@@ -112,7 +111,7 @@ struct Sweep {
     held: Option<Instant>,
     started_at: Timestamp,
     /// Of each kind the shop that had the last turn.
-    turns: HashMap<String, String>,
+    turns: HashMap<Kind, String>,
     /// The place of the kind that is the first one in the next round.
     first: usize,
 }
@@ -124,12 +123,9 @@ impl Sweep {
             return Ok(false);
         }
         let Worker { parts, queue, .. } = &*self.worker;
-        let Look {
-            mut kinds,
-            notified,
-        } = missed::look(&parts.db, *queue, parts.clock.now()).await?;
+        let Look { kinds, notified } = missed::look(&parts.db, *queue, parts.clock.now()).await?;
         // The others wait for a version that can run them.
-        kinds.retain(|kind| handlers::kinds(*queue).contains(&kind.as_str()));
+        let kinds: Vec<Kind> = kinds.iter().filter_map(|kind| Kind::named(kind)).collect();
         let is_any_lost = match notified {
             Some((first, last)) => self.is_any_lost(first, last).await?,
             None => false,
@@ -186,7 +182,7 @@ impl Sweep {
     /// as many as there is room for in this process, because the others have about the same.
     async fn notify_waiting(
         &mut self,
-        mut kinds: Vec<String>,
+        mut kinds: Vec<Kind>,
         shutdown: &CancellationToken,
     ) -> Result<bool> {
         let worker = self.worker.clone();
@@ -197,7 +193,7 @@ impl Sweep {
             _ => usize::try_from(parts.bus.room(*queue).await?)?,
         };
         let mut places = self.worker.calls.places();
-        let mut calls_left = kinds.iter().filter(|kind| handlers::is_call(kind)).count();
+        let mut calls_left = kinds.iter().filter(|kind| kind.is_call()).count();
         self.first = self.first.wrapping_add(1);
         let first = self.first.checked_rem(kinds.len()).unwrap_or_default();
         kinds.rotate_left(first);
@@ -212,7 +208,7 @@ impl Sweep {
                 }
                 worker.heartbeat.touch();
                 let mut most = share * MAX_JOBS_PER_MESSAGE;
-                let is_call = handlers::is_call(&kind);
+                let is_call = kind.is_call();
                 if is_call {
                     most = most.min(places.div_ceil(calls_left));
                     calls_left -= 1;
@@ -220,10 +216,10 @@ impl Sweep {
                         continue;
                     }
                 }
-                let turn = self.turns.entry(kind.clone()).or_default();
+                let turn = self.turns.entry(kind).or_default();
                 let now = parts.clock.now();
                 let mut tx = parts.db.begin().await?;
-                let due = missed::take(&mut tx, *queue, &kind, turn, now, most).await?;
+                let due = missed::take(&mut tx, *queue, kind.into_str(), turn, now, most).await?;
                 tx.commit().await?;
                 self.notify(&due).await?;
                 room = room.saturating_sub(due.len().div_ceil(MAX_JOBS_PER_MESSAGE));
@@ -293,7 +289,7 @@ impl Sweep {
                 break;
             }
             // Jobs of a kind that this version cannot run wait for one that can.
-            let is_known = |job: &DueJob| handlers::kinds(*queue).contains(&job.kind.as_str());
+            let is_known = |job: &DueJob| Kind::named(&job.kind).is_some();
             let (known, unknown): (Vec<_>, Vec<_>) = lost.into_iter().partition(is_known);
             let unknown: Vec<JobId> = unknown.iter().map(|job| job.id).collect();
             if !unknown.is_empty() {

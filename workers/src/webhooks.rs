@@ -25,7 +25,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use domain::endpoint::{Secret, State};
 use domain::envelope::Envelope;
-use domain::job::{self, Queue, Source};
+use domain::job::{self, Internal, Kind, Queue};
 use domain::time::Timestamp;
 use flows::outbox::JobNotification;
 use futures_util::{StreamExt, stream};
@@ -47,7 +47,7 @@ use uuid::Uuid;
 
 use crate::Worker;
 use crate::failure::storable;
-use crate::handlers::webhooks::{self as handler, Body, KIND};
+use crate::handlers::webhooks::{self as handler, Body};
 
 /// Webhooks wait for at most this time when the process that sends them is killed.
 const LEASE_LENGTH: Duration = Duration::from_secs(10);
@@ -490,6 +490,7 @@ impl Worker {
         endpoint: &Endpoint,
         events: Vec<(events::Placed, Outcome)>,
     ) -> Result<Vec<JobNotification>> {
+        let kind = Kind::Internal(Internal::SendEvent);
         let now = self.parts.clock.now();
         let already = endpoints::waiting(tx, endpoint.id).await?;
         let mut objects: HashSet<Object> = already.into_iter().collect();
@@ -509,9 +510,9 @@ impl Worker {
             }
             jobs.push(NewJob {
                 id: job_id,
-                queue: Queue::Endpoints,
-                kind: KIND.to_owned(),
-                source: Source::Internal,
+                queue: kind.queue(),
+                kind: kind.to_string(),
+                source: kind.row().source,
                 shop: event.shop.clone(),
                 external_id: None,
                 object_id: Some(event.object_id.clone()),

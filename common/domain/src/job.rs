@@ -2,6 +2,8 @@
 //! `dead`. This file has the states of a job and the one table that decides when a failed job
 //! runs again.
 
+mod kind;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +12,10 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::payment::thin;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
+
+pub use self::kind::{Exhausted, Internal, Kind, Row, Work};
 
 pub type JobId = Uuid;
 
@@ -61,32 +64,6 @@ impl Source {
         }
     }
 
-    /// The queue for a storefront topic or a payment event type, in the provider's spelling.
-    /// `None` for a kind that no worker handles and that is only kept.
-    pub fn queue(self, kind: &str) -> Option<Queue> {
-        match (self, kind) {
-            (
-                Source::Storefront,
-                "orders/create" | "orders/updated" | "orders/paid" | "orders/fulfilled"
-                | "orders/cancelled",
-            ) => Some(Queue::Orders),
-            (Source::Storefront, "customers/data_request" | "customers/redact" | "shop/redact") => {
-                Some(Queue::Privacy)
-            }
-            (
-                Source::Payment,
-                "payment_intent.succeeded"
-                | "payment_intent.payment_failed"
-                | "payment_intent.canceled"
-                | "charge.refunded"
-                | "checkout.session.completed"
-                | "invoice.payment_succeeded",
-            ) => Some(Queue::Payments),
-            (Source::Payment, kind) if thin::kind(kind).is_some() => Some(Queue::Payments),
-            _ => None,
-        }
-    }
-
     /// The queue under which a kind without a worker is stored.
     pub fn home(self) -> Queue {
         match self {
@@ -94,14 +71,6 @@ impl Source {
             Source::Payment => Queue::Payments,
         }
     }
-}
-
-/// Whether jobs of this kind are deliveries, and not work of our own.
-pub fn is_delivery(kind: &str) -> bool {
-    let sources = [Source::Storefront, Source::Payment];
-    sources
-        .into_iter()
-        .any(|source| source.queue(kind).is_some())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,9 +135,7 @@ impl fmt::Display for State {
 #[derive(Clone, Debug)]
 pub struct Job {
     pub id: JobId,
-    pub queue: Queue,
-    /// The topic or event type, as the provider spells it.
-    pub kind: String,
+    pub kind: Kind,
     /// The shop domain of the delivery, when it had one.
     pub shop: Option<String>,
     pub body: Bytes,

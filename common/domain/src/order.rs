@@ -10,15 +10,19 @@
 pub mod outcome;
 pub mod record;
 pub mod settlement;
+mod topic;
 mod woocommerce;
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::Deserialize;
+use strum::VariantArray;
 
 use crate::json::{self, At, Field, Problem, Unreadable};
 use crate::money::{Currency, Money};
+
+pub use self::topic::Topic;
 
 /// True for the body of an order of WooCommerce.
 pub fn is_of_woocommerce(body: &[u8]) -> bool {
@@ -94,17 +98,16 @@ pub struct PresentFields {
 impl PresentFields {
     /// True when the key of some status is missing, so that the topic can say what the status is.
     pub fn leaves_a_status(&self) -> bool {
-        let topics = ["orders/paid", "orders/fulfilled", "orders/cancelled"];
-        topics.into_iter().any(|topic| self.leaves_to(topic))
+        Topic::VARIANTS.iter().any(|topic| self.leaves_to(*topic))
     }
 
     /// True when this topic says a status whose key the body does not have.
-    pub fn leaves_to(&self, topic: &str) -> bool {
+    pub fn leaves_to(&self, topic: Topic) -> bool {
         match topic {
-            "orders/paid" => !self.financial_status,
-            "orders/fulfilled" => !self.fulfillment_status,
-            "orders/cancelled" => !self.cancelled_at,
-            _ => false,
+            Topic::Paid => !self.financial_status,
+            Topic::Fulfilled => !self.fulfillment_status,
+            Topic::Cancelled => !self.cancelled_at,
+            Topic::Create | Topic::Updated => false,
         }
     }
 }

@@ -122,13 +122,13 @@ impl Target {
         }
     }
 
-    /// Whether a pause of this concerns a job. `calls` is the provider that the job calls.
-    pub fn concerns(&self, job: &Job, calls: Option<Provider>) -> bool {
+    /// Whether a pause of this concerns a job.
+    pub fn concerns(&self, job: &Job) -> bool {
         match self {
-            Target::Queue(queue) => job.queue == *queue,
-            Target::Provider(provider) => calls == Some(*provider),
+            Target::Queue(queue) => job.kind.queue() == *queue,
+            Target::Provider(provider) => job.kind.provider() == Some(*provider),
             Target::Shop(shop) => {
-                matches!(job.queue, Queue::Orders | Queue::Payments)
+                matches!(job.kind.queue(), Queue::Orders | Queue::Payments)
                     && job.shop.as_ref() == Some(shop)
             }
         }
@@ -146,14 +146,13 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::job::JobId;
+    use crate::job::{JobId, Kind};
     use crate::time::Timestamp;
 
-    fn job(queue: Queue, shop: Option<&str>) -> Job {
+    fn job(kind: Kind, shop: Option<&str>) -> Job {
         Job {
             id: JobId::nil(),
-            queue,
-            kind: "orders/create".to_owned(),
+            kind,
             shop: shop.map(ToOwned::to_owned),
             body: Bytes::new(),
             attempts: 0,
@@ -179,68 +178,20 @@ mod tests {
 
     #[test]
     fn a_pause_concerns_its_queue_its_provider_or_its_shop_but_no_privacy_request_of_a_shop() {
-        let concerns = |scope, name: &str, queue, shop, calls| {
+        let concerns = |scope, name: &str, kind: &str, shop| {
             let target = Target::new(scope, name).unwrap();
-            target.concerns(&job(queue, shop), calls)
+            target.concerns(&job(Kind::named(kind).unwrap(), shop))
         };
-        assert!(concerns(Scope::Queue, "orders", Queue::Orders, None, None));
-        assert!(!concerns(
-            Scope::Queue,
-            "orders",
-            Queue::Payments,
-            None,
-            None
-        ));
-        let mail = Some(Provider::Mail);
-        assert!(concerns(
-            Scope::Provider,
-            "mail",
-            Queue::Payments,
-            None,
-            mail
-        ));
-        assert!(!concerns(
-            Scope::Provider,
-            "payment",
-            Queue::Payments,
-            None,
-            mail
-        ));
-        assert!(!concerns(
-            Scope::Provider,
-            "mail",
-            Queue::Payments,
-            None,
-            None
-        ));
+        let (mail, order) = ("notifications/send", "orders/create");
+        assert!(concerns(Scope::Queue, "orders", order, None));
+        assert!(!concerns(Scope::Queue, "orders", mail, None));
+        assert!(concerns(Scope::Provider, "mail", mail, None));
+        assert!(!concerns(Scope::Provider, "payment", mail, None));
+        assert!(!concerns(Scope::Provider, "mail", "refunds/issue", None));
         let shop = Some("a.example");
-        assert!(concerns(
-            Scope::Shop,
-            "a.example",
-            Queue::Orders,
-            shop,
-            None
-        ));
-        assert!(!concerns(
-            Scope::Shop,
-            "b.example",
-            Queue::Orders,
-            shop,
-            None
-        ));
-        assert!(!concerns(
-            Scope::Shop,
-            "a.example",
-            Queue::Orders,
-            None,
-            None
-        ));
-        assert!(!concerns(
-            Scope::Shop,
-            "a.example",
-            Queue::Privacy,
-            shop,
-            None
-        ));
+        assert!(concerns(Scope::Shop, "a.example", order, shop));
+        assert!(!concerns(Scope::Shop, "b.example", order, shop));
+        assert!(!concerns(Scope::Shop, "a.example", order, None));
+        assert!(!concerns(Scope::Shop, "a.example", "shop/redact", shop));
     }
 }

@@ -23,6 +23,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use self::fields::{id, named, required, seconds, seconds_in_words, text};
 use crate::json::{self, At, Field, Problem, Unreadable};
@@ -43,17 +44,37 @@ pub struct Event {
     pub created: i64,
     /// The version of the provider's API, such as `2026-10-28.endive`.
     pub api_version: Option<String>,
-    pub kind: Kind,
+    pub kind: EventType,
     pub object: Object,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+/// The types of events that something is done with.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(const_into_str)]
+pub enum EventType {
+    #[strum(serialize = "payment_intent.succeeded")]
     IntentSucceeded,
+    #[strum(serialize = "payment_intent.payment_failed")]
     IntentFailed,
+    #[strum(serialize = "payment_intent.canceled")]
     IntentCanceled,
+    #[strum(serialize = "charge.refunded")]
     ChargeRefunded,
+    #[strum(serialize = "checkout.session.completed")]
     SessionCompleted,
+    #[strum(serialize = "invoice.payment_succeeded")]
     InvoicePaid,
 }
 
@@ -79,7 +100,7 @@ impl Event {
         // refused here.
         named(envelope.object, "event").at("object")?;
         let kind = required(envelope.kind.text()).at("type")?;
-        let kind = Kind::parse(&kind).ok_or(Problem::Foreign).at("type")?;
+        let kind = kind.parse().map_err(|_| Problem::Foreign).at("type")?;
         let id = match id(envelope.id).at("id")? {
             // Standard Webhooks name the event in a header, and its time in words.
             None if !envelope.timestamp.is_nothing() => id_of(body),
@@ -97,43 +118,14 @@ impl Event {
             api_version: text(envelope.api_version),
             kind,
             object: match kind {
-                Kind::IntentSucceeded | Kind::IntentFailed | Kind::IntentCanceled => {
-                    Object::Intent(Intent::of(object)?)
-                }
-                Kind::ChargeRefunded => Object::Charge(Charge::of(object)?),
-                Kind::SessionCompleted => Object::Session(Session::of(object)?),
-                Kind::InvoicePaid => Object::Invoice(Invoice::of(object)?),
+                EventType::IntentSucceeded
+                | EventType::IntentFailed
+                | EventType::IntentCanceled => Object::Intent(Intent::of(object)?),
+                EventType::ChargeRefunded => Object::Charge(Charge::of(object)?),
+                EventType::SessionCompleted => Object::Session(Session::of(object)?),
+                EventType::InvoicePaid => Object::Invoice(Invoice::of(object)?),
             },
         })
-    }
-}
-
-impl Kind {
-    pub const ALL: [Kind; 6] = [
-        Kind::IntentSucceeded,
-        Kind::IntentFailed,
-        Kind::IntentCanceled,
-        Kind::ChargeRefunded,
-        Kind::SessionCompleted,
-        Kind::InvoicePaid,
-    ];
-
-    pub fn parse(event_type: &str) -> Option<Self> {
-        Kind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == event_type)
-    }
-
-    /// The event's `type`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::IntentSucceeded => "payment_intent.succeeded",
-            Kind::IntentFailed => "payment_intent.payment_failed",
-            Kind::IntentCanceled => "payment_intent.canceled",
-            Kind::ChargeRefunded => "charge.refunded",
-            Kind::SessionCompleted => "checkout.session.completed",
-            Kind::InvoicePaid => "invoice.payment_succeeded",
-        }
     }
 }
 

@@ -20,6 +20,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::json::{self, At, Field, Problem, Unreadable};
 
@@ -39,10 +40,27 @@ pub const ALARM: Duration = Duration::from_hours(48);
 /// The longest shop domain, in bytes.
 const SHOP_LEN: usize = 255;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The topics of the storefront about data of people.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(const_into_str)]
 pub enum Topic {
+    #[strum(serialize = "customers/data_request")]
     DataRequest,
+    #[strum(serialize = "customers/redact")]
     Redact,
+    #[strum(serialize = "shop/redact")]
     ShopRedact,
 }
 
@@ -117,23 +135,6 @@ impl Request {
     pub fn is_about_nobody(&self) -> bool {
         let is_of_person = self.topic != Topic::ShopRedact;
         is_of_person && self.person == Person::default() && self.orders.is_empty()
-    }
-}
-
-impl Topic {
-    pub const ALL: [Topic; 3] = [Topic::DataRequest, Topic::Redact, Topic::ShopRedact];
-
-    pub fn parse(topic: &str) -> Option<Self> {
-        Topic::ALL.into_iter().find(|it| it.as_str() == topic)
-    }
-
-    /// The topic in the provider's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Topic::DataRequest => "customers/data_request",
-            Topic::Redact => "customers/redact",
-            Topic::ShopRedact => "shop/redact",
-        }
     }
 }
 
@@ -319,14 +320,14 @@ mod tests {
     #[test]
     fn a_body_is_read_under_its_own_topic_alone() {
         let bodies = [REQUEST, REDACT, SHOP];
-        for (i, topic) in Topic::ALL.into_iter().enumerate() {
+        for (i, topic) in Topic::VARIANTS.iter().copied().enumerate() {
             for (j, body) in bodies.iter().enumerate() {
                 let read = Request::read(topic, body.as_bytes());
-                assert_eq!(read.is_ok(), i == j, "{} with body {j}", topic.as_str());
+                assert_eq!(read.is_ok(), i == j, "{} with body {j}", topic.into_str());
             }
         }
         let order = r#"{"id":1,"shop_domain":"acme.example","line_items":[]}"#;
-        for topic in Topic::ALL {
+        for &topic in Topic::VARIANTS {
             assert!(Request::read(topic, order.as_bytes()).is_err());
         }
     }

@@ -1,22 +1,21 @@
 //! The question whether the storefront agrees with what only the topic of a delivery says. The
 //! topic is not signed, and a cancellation gives money back. So where the storefront's API is set
-//! up, such a topic counts only after the storefront has said the same. [`KIND`] is the job that
+//! up, such a topic counts only after the storefront has said the same. [`Internal::ConfirmTopic`] is the job that
 //! asks; its body is the [`Question`].
 
-use domain::job::Queue;
+use domain::job::Internal;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::orders::records::OrderKey;
 
 use crate::outbox::Outbox;
 
-pub const KIND: &str = "topics/confirm";
-
 /// What the storefront is asked to confirm.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Question {
     pub shop: String,
     pub order_id: i64,
+    /// The topic, as the storefront spells it.
     pub topic: String,
     /// When the order was last changed according to the body, in Unix milliseconds; 0 if the body
     /// does not say.
@@ -27,5 +26,5 @@ pub struct Question {
 
 /// Stores the job that asks the question.
 pub(crate) fn ask(outbox: &mut Outbox<'_>, key: &OrderKey, question: &Question) {
-    outbox.job(Queue::Orders, KIND, key, &json!(question));
+    outbox.job(Internal::ConfirmTopic, key, &json!(question));
 }

@@ -11,8 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use domain::job::Job;
-use domain::payment::Kind;
+use domain::job::{Job, Kind};
 use domain::privacy::{
     Keys, Maker, Mentions, SubjectKey, created_at, erased_body, may_own_payment, owns_order,
     owns_payment,
@@ -206,7 +205,9 @@ pub async fn check(
 pub async fn erase_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Result<()> {
     let body = match standing {
         Standing::Usual => return Ok(()),
-        Standing::Mentioned | Standing::Erased { .. } => erased_body(&job.kind, &job.body),
+        Standing::Mentioned | Standing::Erased { .. } => {
+            erased_body(job.kind.into_str(), &job.body)
+        }
         Standing::Gone => None,
     };
     erasure::replace_body(tx, job.id, body).await.map(|_| ())
@@ -215,12 +216,10 @@ pub async fn erase_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Resu
 /// Erases the body of a delivery in the same way if its run has failed and nothing was written of
 /// it.
 pub async fn erase_body_of_failed(context: Context<'_>, tx: &mut Tx, job: &Job) -> sql::Result<()> {
-    let shop = if Kind::parse(&job.kind).is_some() {
-        None
-    } else if job.kind.starts_with("orders/") {
-        Some(job.shop.as_deref().unwrap_or_default())
-    } else {
-        return Ok(());
+    let shop = match job.kind {
+        Kind::Payment(_) => None,
+        Kind::Order(_) => Some(job.shop.as_deref().unwrap_or_default()),
+        Kind::Privacy(_) | Kind::ThinPayment(_) | Kind::Internal(_) => return Ok(()),
     };
     let about = About::read(job);
     let standings = check(context, tx, &[(shop, &about)]).await?;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::job::Queue;
+use domain::job::Internal;
 use serde_json::json;
 use store::erasure;
 use store::orders::records::OrderKey;
@@ -13,10 +13,7 @@ use store::sql::Tx;
 use crate::Result;
 use crate::outbox::Outbox;
 
-/// The kind of the job that erases what belongs to orders of a shop. Its body holds ids alone.
-pub const AGAIN: &str = "privacy/erase_again";
-
-/// Asks for a job that erases what belongs to these orders, one for each shop. For each order the
+/// Asks for a job that erases what belongs to these orders, one for each shop. Its body holds ids alone. For each order the
 /// map says whether it has a tombstone of its own; if it has one and its erasure already knows the
 /// order, there is nothing more to erase. The job leaves the order's customer alone, because they
 /// may have come back since.
@@ -36,7 +33,7 @@ pub(crate) async fn erase_again(
         let first = orders.first().copied().unwrap_or_default();
         let key = (shop.to_owned(), first);
         let body = json!({ "orders": orders });
-        outbox.job(Queue::Privacy, AGAIN, &key, &body);
+        outbox.job(Internal::EraseAgain, &key, &body);
     }
     Ok(())
 }

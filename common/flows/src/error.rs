@@ -1,6 +1,7 @@
 //! How a flow fails: because of the database, which may answer the next time, or because of what
 //! it was given, which stays as it is however often it is tried.
 
+use domain::job::Kind;
 use domain::json::Unreadable;
 use qr::QrError;
 use store::sql;
@@ -17,7 +18,7 @@ pub enum Error {
     UnknownObject,
     /// The body of a job that Waybill has made itself.
     #[error("the body of this {kind} job cannot be read")]
-    JobBody { kind: String },
+    JobBody { kind: Kind },
     #[error(transparent)]
     Qr(#[from] QrError),
 }

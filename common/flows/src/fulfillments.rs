@@ -1,4 +1,4 @@
-//! The call that asks the storefront to fulfil an order. [`KIND`] is the job; its body names the
+//! The call that asks the storefront to fulfil an order. [`RequestFulfillment`](domain::job::Internal) is the job; its body names the
 //! order. `orders` stores the job when units of an order are requested, a worker makes the call,
 //! and what the storefront answers is written here.
 
@@ -12,15 +12,13 @@ use store::sql::{self, Tx};
 use crate::Result;
 use crate::outbox::{self, Outbox};
 
-pub const KIND: &str = "fulfillments/request";
-
 #[derive(Deserialize)]
 struct Body {
     shop: String,
     order_id: i64,
 }
 
-/// The order that a job of [`KIND`] is about.
+/// The order that a job of [`RequestFulfillment`](domain::job::Internal) is about.
 pub fn order_key(job: &Job) -> Result<OrderKey> {
     let body: Body = outbox::body(job)?;
     Ok((body.shop, body.order_id))

@@ -1,10 +1,10 @@
 //! Notifications of customers whose payment has failed. A row says that a mail is due, and a job of
-//! [`KIND`] sends it. The address and the text are read when the mail is sent, so no job and no log
+//! [`Internal::SendNotification`] sends it. The address and the text are read when the mail is sent, so no job and no log
 //! has them.
 
 use std::collections::HashSet;
 
-use domain::job::Job;
+use domain::job::{Internal, Job};
 use domain::payment::record::{Record, is_left_to_provider};
 use serde::Deserialize;
 use serde_json::json;
@@ -16,14 +16,12 @@ use uuid::Uuid;
 use crate::Result;
 use crate::outbox::{self, Outbox};
 
-pub const KIND: &str = "notifications/send";
-
 #[derive(Deserialize)]
 struct Body {
     notification_id: Uuid,
 }
 
-/// The notification that a job of [`KIND`] sends.
+/// The notification that a job of [`Internal::SendNotification`] sends.
 pub fn id_of(job: &Job) -> Result<Uuid> {
     let body: Body = outbox::body(job)?;
     Ok(body.notification_id)
@@ -67,7 +65,7 @@ pub(crate) async fn of_failures(
         });
         if has_mail {
             let body = json!({ "notification_id": id });
-            outbox.job_of(KIND, payment_id, &body, outbox.now);
+            outbox.job_of(Internal::SendNotification, payment_id, &body, outbox.now);
         }
     }
     Ok(notifications::insert(tx, &rows, outbox.now).await?)

@@ -22,6 +22,7 @@ mod update;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{LastEvent, OrderEvent};
+use domain::job::Internal;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::{Cancellation, Record};
 use domain::time::Timestamp;
@@ -33,8 +34,8 @@ use store::sql::{self, Tx};
 pub use deliveries::{Task, apply, prepare};
 pub use tracking::TrackingCode;
 
+use crate::Result;
 use crate::outbox::Outbox;
-use crate::{Result, payments};
 use update::{OrderUpdate, load_updates};
 
 /// Orders that a message brings news of, by their keys.
@@ -78,7 +79,7 @@ async fn absorb(
         .collect();
     for agreement in left {
         let body = json!({ "pact_id": agreement });
-        outbox.job_of(payments::LINK, &agreement, &body, outbox.now);
+        outbox.job_of(Internal::LinkPayment, &agreement, &body, outbox.now);
     }
     finish(outbox, tx, updates).await
 }

@@ -5,7 +5,7 @@
 use bus::JobRef;
 use bytes::Bytes;
 use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
-use domain::job::{Job, JobId, Queue, Source, State};
+use domain::job::{Internal, Job, JobId, Kind, State};
 use domain::time::Timestamp;
 use domain::trace::TraceContext;
 use serde::de::DeserializeOwned;
@@ -22,8 +22,7 @@ use crate::{Context, Error, Result};
 /// A job that workers are to be notified of once it is committed.
 #[derive(Clone, Copy, Debug)]
 pub struct JobNotification {
-    pub queue: Queue,
-    pub kind: &'static str,
+    pub kind: Kind,
     pub job_ref: JobRef,
 }
 
@@ -120,23 +119,15 @@ impl<'a> Outbox<'a> {
     }
 
     /// Adds a job that is about an order and due at once.
-    pub fn job(&mut self, queue: Queue, kind: &'static str, key: &OrderKey, body: &Value) {
-        self.job_with_id(self.context.clock.id(), queue, kind, key, body);
+    pub fn job(&mut self, kind: Internal, key: &OrderKey, body: &Value) {
+        self.job_with_id(self.context.clock.id(), kind, key, body);
     }
 
     /// Adds a job that is about an order and due at once, under an id that the order's rows name.
-    pub fn job_with_id(
-        &mut self,
-        id: JobId,
-        queue: Queue,
-        kind: &'static str,
-        key: &OrderKey,
-        body: &Value,
-    ) {
+    pub fn job_with_id(&mut self, id: JobId, kind: Internal, key: &OrderKey, body: &Value) {
         let (shop, order_id) = key;
         self.add_job(
             id,
-            queue,
             kind,
             (Some(shop), &order_id.to_string()),
             body,
@@ -147,25 +138,25 @@ impl<'a> Outbox<'a> {
     /// Adds a job that is about a payment, due at once or later. Returns the job's id.
     pub fn job_of(
         &mut self,
-        kind: &'static str,
+        kind: Internal,
         payment_id: &str,
         body: &Value,
         run_at: Timestamp,
     ) -> JobId {
         let id = self.context.clock.id();
-        self.add_job(id, Queue::Payments, kind, (None, payment_id), body, run_at);
+        self.add_job(id, kind, (None, payment_id), body, run_at);
         id
     }
 
     fn add_job(
         &mut self,
         id: JobId,
-        queue: Queue,
-        kind: &'static str,
+        kind: Internal,
         (shop, object_id): (Option<&str>, &str),
         body: &Value,
         run_at: Timestamp,
     ) {
+        let kind = Kind::Internal(kind);
         let is_due = run_at <= self.now;
         let cause = self.causation.of(shop, object_id);
         let traceparent = cause.map(|cause| cause.context);
@@ -175,17 +166,13 @@ impl<'a> Outbox<'a> {
                 job: id,
                 traceparent,
             };
-            self.notifications.push(JobNotification {
-                queue,
-                kind,
-                job_ref,
-            });
+            self.notifications.push(JobNotification { kind, job_ref });
         }
         self.jobs.push(NewJob {
             id,
-            queue,
-            kind: kind.to_owned(),
-            source: Source::Internal,
+            queue: kind.queue(),
+            kind: kind.to_string(),
+            source: kind.row().source,
             shop: shop.map(ToOwned::to_owned),
             external_id: None,
             object_id: Some(object_id.to_owned()),
@@ -233,7 +220,5 @@ impl<'a> Outbox<'a> {
 
 /// Reads the body of a job that Waybill made itself.
 pub fn body<T: DeserializeOwned>(job: &Job) -> Result<T> {
-    serde_json::from_slice(&job.body).map_err(|_| Error::JobBody {
-        kind: job.kind.clone(),
-    })
+    serde_json::from_slice(&job.body).map_err(|_| Error::JobBody { kind: job.kind })
 }

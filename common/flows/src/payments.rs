@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::event::LastEvent;
 use domain::job::Job;
 use domain::payment::record::Record;
-use domain::payment::{self, Event, Kind, Object, checkout, subscription};
+use domain::payment::{self, Event, Object, checkout, subscription};
 use serde::Deserialize;
 use store::checkout_sessions::SessionEntry;
 use store::invoices::{self, Invoice};
@@ -28,15 +28,6 @@ use crate::outbox::{self, Outbox};
 use crate::sessions::{self, ChangedSession};
 use crate::{Error, Result, subscriptions};
 use settle::Affected;
-
-/// The kind of the job that looks once more for the order of an agreement.
-pub const LINK: &str = "payments/link";
-
-/// The kind of the job that ends the wait of a placeholder for the storefront's own order.
-pub const END_WAIT: &str = "payments/end_wait";
-
-/// The kinds of jobs that Waybill makes itself and that [`apply`] runs.
-pub const OWN: [&str; 2] = [LINK, END_WAIT];
 
 /// What a job says, read before the transaction.
 pub struct Task {
@@ -58,31 +49,32 @@ enum Report {
     EndWait(String),
 }
 
-/// The body of a job of [`LINK`] or [`END_WAIT`].
+/// The body of the jobs that are about an agreement.
 #[derive(Deserialize)]
 struct Agreement {
     pact_id: String,
 }
 
-/// Whether jobs of this kind are events of the payment provider.
-pub fn is_event(kind: &str) -> bool {
-    Kind::parse(kind).is_some()
+/// Reads the body of a job that looks once more for the order of an agreement.
+pub fn prepare_link(job: &Job) -> Result<Task> {
+    prepare_own(job, Report::Link)
 }
 
-/// Reads the body of a job, without any I/O.
+/// Reads the body of a job that ends the wait of a placeholder for the storefront's own order.
+pub fn prepare_end_wait(job: &Job) -> Result<Task> {
+    prepare_own(job, Report::EndWait)
+}
+
+fn prepare_own(job: &Job, report: fn(String) -> Report) -> Result<Task> {
+    let Agreement { pact_id } = outbox::body(job)?;
+    Ok(Task {
+        about: None,
+        report: report(pact_id),
+    })
+}
+
+/// Reads the body of an event, without any I/O.
 pub fn prepare(job: &Job) -> Result<Task> {
-    if job.kind == LINK || job.kind == END_WAIT {
-        let Agreement { pact_id } = outbox::body(job)?;
-        let report = if job.kind == LINK {
-            Report::Link(pact_id)
-        } else {
-            Report::EndWait(pact_id)
-        };
-        return Ok(Task {
-            about: None,
-            report,
-        });
-    }
     let event = Event::read(&job.body)?;
     Ok(Task {
         about: Some(About::read(job)),

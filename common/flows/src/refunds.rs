@@ -1,12 +1,12 @@
 //! The money that a cancelled order gives back.
 //!
 //! Deciding and asking are two steps. [`decide`] runs in the transaction that writes the order or
-//! its payment. It records what is owed and stores a job of [`KIND`] for each payment that Waybill
+//! its payment. It records what is owed and stores a job of [`Internal::IssueRefund`] for each payment that Waybill
 //! refunds itself. A worker runs that job: it asks the payment provider, and [`end`] writes the
 //! answer.
 
 use domain::event::{LastEvent, OrderEvent};
-use domain::job::{Job, Queue};
+use domain::job::{Internal, Job};
 use domain::money::{Currency, Money};
 use domain::order::record::Record;
 use domain::order::settlement::{Linked, Payments};
@@ -19,9 +19,7 @@ use store::sql::{self, Tx};
 use crate::Result;
 use crate::outbox::{self, Outbox};
 
-pub const KIND: &str = "refunds/issue";
-
-/// What a job of [`KIND`] is about: one payment of one order.
+/// What a job of [`Internal::IssueRefund`] is about: one payment of one order.
 #[derive(Deserialize)]
 pub struct RefundJob {
     pub shop: String,
@@ -109,7 +107,7 @@ pub(crate) async fn decide(
         if automatic {
             let (shop, order_id) = key;
             let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
-            outbox.job(Queue::Payments, KIND, key, &body);
+            outbox.job(Internal::IssueRefund, key, &body);
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! The schedule by which Waybill tries a failed payment again: 1, 24 and 72 hours after the first
-//! failure. Each attempt is a job of [`KIND`], and a worker asks the payment provider. The
+//! failure. Each attempt is a job of [`Internal::RetryPayment`], and a worker asks the payment provider. The
 //! attempts of a payment are stopped when the payment is paid, canceled or must not be tried again.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::job::Job;
+use domain::job::{Internal, Job};
 use domain::payment::PaymentError;
 use domain::payment::record::{Record, is_left_to_provider};
 use serde::Deserialize;
@@ -16,8 +16,6 @@ use store::sql::Tx;
 
 use crate::Result;
 use crate::outbox::{self, Outbox};
-
-pub const KIND: &str = "payments/retry";
 
 /// How long after the first failure each attempt is made.
 const PAUSES: [Duration; 3] = [
@@ -38,7 +36,7 @@ const FINAL: [&str; 7] = [
     "stolen_card",
 ];
 
-/// What a job of [`KIND`] is about: one attempt of the schedule of a payment.
+/// What a job of [`Internal::RetryPayment`] is about: one attempt of the schedule of a payment.
 #[derive(Deserialize)]
 pub struct RetryJob {
     pub payment_id: String,
@@ -85,7 +83,7 @@ pub(crate) async fn schedule(
             retries.push(NewRetry {
                 payment_id: id.clone(),
                 number,
-                job_id: outbox.job_of(KIND, id, &body, due_at),
+                job_id: outbox.job_of(Internal::RetryPayment, id, &body, due_at),
                 due_at,
             });
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bus::Bus;
 use bytes::Bytes;
-use domain::job::{JobId, Source, State};
+use domain::job::{JobId, Kind, State};
 use domain::privacy::{PERIOD, Request, Topic};
 use platform::clock::Clock;
 use serde_json::{Map, Value, json};
@@ -79,13 +79,13 @@ pub async fn enter(
         return Err(NotEntered::Nobody);
     }
     let (id, key) = (clock.id(), format!("by-hand:{}", asked.key));
-    let (source, kind) = (Source::Storefront, topic.as_str());
-    let queue = source.queue(kind).unwrap_or(source.home());
+    let kind = Kind::Privacy(topic);
+    let (source, queue) = (kind.row().source, kind.queue());
     let bus = bus.filter(|bus| bus.is_up());
     let job = NewJob {
         id,
         queue,
-        kind: kind.to_owned(),
+        kind: kind.to_string(),
         source,
         shop: Some(shop.clone()),
         external_id: Some(key.clone()),
@@ -117,7 +117,7 @@ pub async fn enter(
     privacy_requests::open_all(&mut tx, by.keys, by.actor, &[&job]).await?;
     tx.commit().await?;
     if let Some(bus) = bus {
-        notify_of(db, bus, queue, kind, &[id]).await?;
+        notify_of(db, bus, queue, kind.into_str(), &[id]).await?;
     }
     Ok((id, true))
 }

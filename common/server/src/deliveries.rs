@@ -14,7 +14,7 @@ mod live;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use domain::job::{JobId, State};
+use domain::job::{JobId, Kind, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ impl Line {
 
 /// How a delivery has ended; `None` if it has not.
 fn end(delivery: &Arrived) -> Option<Outcome> {
-    let is_handled = delivery.source.queue(&delivery.kind).is_some();
+    let is_handled = Kind::of(delivery.source, &delivery.kind).is_some();
     match delivery.state {
         State::Ready => None,
         State::Dead => Some(Outcome::Dead),

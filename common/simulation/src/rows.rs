@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// `handlers::is_call`.
+    /// `Kind::is_call`.
     pub fn is_call(self) -> bool {
         match self {
             Kind::Delivery => false,

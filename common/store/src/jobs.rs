@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::events::first_id;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
-use domain::job::{Job, JobId, Queue, Source, State};
+use domain::job::{Job, JobId, Kind, Queue, Source, State};
 use domain::time::Timestamp;
 use domain::trace::{self, TraceContext, TraceId};
 
@@ -119,7 +119,8 @@ pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
         .collect()
 }
 
-/// The jobs of `ids` that are ready and due, with their bodies, sorted by id.
+/// The jobs of `ids` that are ready and due, with their bodies, sorted by id. Those of a kind that this
+/// version does not know are left out, and wait for a version that does.
 ///
 /// A job that has never run counts as due even if the clocks of two hosts differ. Statements by
 /// id say `not in ('done', 'dead')`, because `= 'ready'` would let PostgreSQL scan an index of
@@ -127,7 +128,7 @@ pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let rows = db
         .query(
-            "select id, queue, kind, shop, body, attempts, unfinished_attempts, deadline_at, trace,
+            "select id, kind, shop, body, attempts, unfinished_attempts, deadline_at, trace,
                     traceparent, created_at
              from jobs
              where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
@@ -138,14 +139,18 @@ pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
         .bind(ids.to_vec())
         .fetch_all()
         .await?;
-    rows.iter().map(read).collect()
+    let read = |row| read(row).transpose();
+    rows.iter().filter_map(read).collect()
 }
 
-fn read(row: &Row) -> Result<Job> {
-    Ok(Job {
+/// `None` for a job of a kind that this version does not know.
+fn read(row: &Row) -> Result<Option<Job>> {
+    let Some(kind) = Kind::named(&row.get::<String>("kind")?) else {
+        return Ok(None);
+    };
+    Ok(Some(Job {
         id: row.get("id")?,
-        queue: parsed(row, "queue")?,
-        kind: row.get("kind")?,
+        kind,
         shop: row.get("shop")?,
         body: Bytes::from(row.get::<Option<Vec<u8>>>("body")?.unwrap_or_default()),
         attempts: row.get("attempts")?,
@@ -155,7 +160,7 @@ fn read(row: &Row) -> Result<Job> {
         traceparent: trace::stored(row.get("traceparent")?),
         created_at: Timestamp(row.get("created_at")?),
         run: None,
-    })
+    }))
 }
 
 pub(crate) fn parsed<T: std::str::FromStr>(row: &Row, name: &str) -> Result<T>

@@ -18,7 +18,8 @@ use crate::orders::records::OrderKey;
 use crate::orders::{self, CHECKOUT};
 use crate::sql::{Db, Result, Row};
 use crate::{payments, person_keys};
-use domain::job::State;
+use domain::job::{Kind, State};
+use domain::order;
 use domain::privacy::{
     Decided, Held, Maker, Mentions, Request, SubjectKey as Trace, Topic, email, may_own_payment,
     owns_order, owns_payment, phone,
@@ -685,18 +686,18 @@ fn concerns_storefront(found: &PersonRows, kept: &Kept, mentions: &Mentions) -> 
         return false;
     }
     let mut maker = Maker::from(mentions);
-    match Topic::parse(&kept.kind) {
+    match Kind::named(&kept.kind) {
         // Another open erasure still reads its own body, and deletes it when it ends.
-        Some(Topic::Redact) if kept.state == State::Ready => return false,
-        Some(_) => maker.order = None,
-        None if kept.kind.starts_with("customers/") => {
+        Some(Kind::Privacy(Topic::Redact)) if kept.state == State::Ready => return false,
+        Some(Kind::Privacy(_)) => maker.order = None,
+        _ if order::Topic::is_of_an_order(&kept.kind) => {}
+        _ if kept.kind.starts_with("customers/") => {
             maker.customer = maker.order.take();
         }
-        None if !kept.kind.starts_with("orders/") => {
+        _ => {
             maker.order = None;
             maker.emails = &mentions.emails;
         }
-        None => {}
     }
     owns_order(&maker, |key| found.knows(key))
 }
@@ -705,7 +706,7 @@ fn concerns_storefront(found: &PersonRows, kept: &Kept, mentions: &Mentions) -> 
 /// person.
 pub fn is_mentioned(found: &PersonRows, kept: &Kept) -> bool {
     let shops = found.shops();
-    if !kept.kind.starts_with("orders/")
+    if !order::Topic::is_of_an_order(&kept.kind)
         || kept.shop.as_ref().is_some_and(|shop| !shops.contains(shop))
     {
         return false;

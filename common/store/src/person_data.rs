@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::erasure;
 use crate::people::{self, PersonRows};
 use crate::sql::{Db, Result, Row};
+use domain::order::Topic;
 use domain::privacy::{Keys, SubjectKey};
 use domain::time::Timestamp;
 
@@ -431,7 +432,7 @@ fn may_be_about(row: &Row, found: &PersonRows) -> Result<bool> {
     let number = |id: Option<String>| id.and_then(|id| id.parse::<i64>().ok());
     let order = number(row.get("object_id")?);
     let customer = number(row.get("subject")?);
-    let is_order = kind.starts_with("orders/");
+    let is_order = Topic::is_of_an_order(&kind);
     if !(is_order && state == "done" || kind.contains('/') && customer.is_some()) {
         return Ok(true);
     }

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::jobs::NewJob;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use domain::code::Code;
+use domain::job::Internal;
 use domain::privacy::{
     ALARM, Decided, Held, Keys, PERIOD, Request, State, SubjectKey, Topic, WARNING,
 };
@@ -116,7 +117,7 @@ pub struct New<'a> {
 /// request whose body cannot be read was already refused by intake.
 pub async fn open_all(tx: &mut Tx, keys: &Keys, actor: &str, jobs: &[&NewJob]) -> Result<()> {
     let request = |job: &&NewJob| {
-        let topic = Topic::parse(&job.kind)?;
+        let topic = job.kind.parse().ok()?;
         Request::read(topic, &job.body).ok()
     };
     let requests: Vec<Option<Request>> = jobs.iter().map(request).collect();
@@ -190,7 +191,7 @@ impl Opened<'_> {
             object_id: id,
             shop: Some(&request.shop),
             details: json!({
-                "topic": request.topic.as_str(),
+                "topic": request.topic.into_str(),
                 "customer_id": request.person.id,
                 "repeats": self.repeats,
             }),
@@ -220,7 +221,7 @@ async fn compared<'a>(tx: &mut Tx, keys: &Keys, new: Vec<New<'a>>) -> Result<Vec
         first.entry(body_key).or_insert(new.id);
         if repeats.is_some() {
             metrics::counter!(
-                "waybill_privacy_requests_repeated_total", "topic" => new.request.topic.as_str()
+                "waybill_privacy_requests_repeated_total", "topic" => new.request.topic.into_str()
             )
             .increment(1);
         }
@@ -248,7 +249,7 @@ async fn insert(tx: &mut Tx, keys: &Keys, opened: &[Opened<'_>]) -> Result<()> {
     let rows = || opened.iter();
     let columns = [
         column("id", rows().map(|it| it.new.id)),
-        column("topic", rows().map(|it| it.new.request.topic.as_str())),
+        column("topic", rows().map(|it| it.new.request.topic.into_str())),
         column("shop", rows().map(|it| it.new.request.shop.as_str())),
         column("customer_id", rows().map(|it| it.new.request.person.id)),
         column("email_key", rows().map(email)),
@@ -325,7 +326,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEnt
              limit $5"
         ))
         .bind(filter.state.map_or("", State::as_str))
-        .bind(filter.topic.map_or("", Topic::as_str))
+        .bind(filter.topic.map_or("", |topic| topic.into_str()))
         .bind(filter.shop.as_deref().unwrap_or_default())
         .bind(i64::from(filter.open))
         .bind(limit)
@@ -344,7 +345,7 @@ pub async fn count_finished(db: &Db, filter: &Filter) -> Result<i64> {
             "select count(*) as requests from privacy_requests
              where ($1 = '' or topic = $1) and ($2 = '' or shop = $2) and finished_at is not null",
         )
-        .bind(filter.topic.map_or("", Topic::as_str))
+        .bind(filter.topic.map_or("", |topic| topic.into_str()))
         .bind(filter.shop.as_deref().unwrap_or_default())
         .fetch_one()
         .await?;
@@ -729,14 +730,15 @@ pub async fn is_erasing(
         .query(
             "select id from jobs
              where state = 'ready' and notified_at is null and attempts >= 0
-               and queue = 'privacy' and kind = 'privacy/erase_again' and coalesce(shop, '') = $1
+               and queue = 'privacy' and kind = $2 and coalesce(shop, '') = $1
              union all
              select id from jobs
              where state = 'ready' and notified_at is not null and queue = 'privacy'
-               and kind = 'privacy/erase_again' and shop = $1
+               and kind = $2 and shop = $1
              limit 1",
         )
         .bind(shop)
+        .bind(Internal::EraseAgain.into_str())
         .fetch_optional()
         .await?;
     Ok(row.is_some())
@@ -840,13 +842,14 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
             "select count(*) as open, min(created_at) as created_at from (
                  select created_at from jobs
                  where state = 'ready' and notified_at is null and run_at >= 0
-                   and queue = 'privacy' and kind = 'privacy/erase_again'
+                   and queue = 'privacy' and kind = $1
                  union all
                  select created_at from jobs
                  where state = 'ready' and notified_at is not null and queue = 'privacy'
-                   and kind = 'privacy/erase_again'
+                   and kind = $1
              ) as late",
         )
+        .bind(Internal::EraseAgain.into_str())
         .fetch_one()
         .await?;
     let of_requests = requests.get::<Option<i64>>("due_at")?.map(Timestamp);

@@ -107,7 +107,7 @@ pub fn cause(job: JobId, kind: &str, stored: Option<TraceContext>) -> (TraceCont
         return (context, Some(context.span_id()));
     }
     let context = begin(job);
-    let is_delivery = job::is_delivery(kind);
+    let is_delivery = job::Kind::named(kind).is_some_and(job::Kind::is_delivery);
     (context, is_delivery.then(|| context.span_id()))
 }
 

@@ -221,7 +221,7 @@ fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
         let command = format!("waybill privacy {word} {}", it.id);
         Act::of(visit, Role::Privacy, what, button, command)
     };
-    let is_of_a_shop = it.topic == Topic::ShopRedact.as_str();
+    let is_of_a_shop = it.topic == Topic::ShopRedact.into_str();
     let is_kept = |it: &Export| it.removed_at.is_none() && it.expires_at > visit.now();
     let mut acts = Vec::new();
     if it.export.as_ref().is_some_and(is_kept) {

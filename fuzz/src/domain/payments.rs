@@ -7,7 +7,7 @@ use domain::payment::ledger::{Posting, postings};
 use domain::payment::outcome::{Change, changes};
 use domain::payment::record::Record;
 use domain::payment::thin::ThinEvent;
-use domain::payment::{Event, Kind, checkout, subscription};
+use domain::payment::{Event, EventType, checkout, subscription};
 use domain::privacy::{Mentions, erased_body};
 use serde_json::value::RawValue;
 
@@ -41,7 +41,7 @@ pub fn check(data: &[u8]) {
 }
 
 fn without_its_person(event: &Event, body: &[u8]) {
-    let kind = event.kind.as_str();
+    let kind = event.kind.into_str();
     let rest = erased_body(kind, body).expect("an event is an object");
     // What could be the address of a person is no id that stays.
     let could_be_an_address = |id: &str| id.contains(['@', '\\']);
@@ -80,7 +80,7 @@ fn thin(body: &[u8]) {
     let object: &RawValue = serde_json::from_str(object).expect("JSON");
     let is_intent = matches!(
         thin.kind,
-        Kind::IntentSucceeded | Kind::IntentFailed | Kind::IntentCanceled
+        EventType::IntentSucceeded | EventType::IntentFailed | EventType::IntentCanceled
     );
     match Event::read(&thin.with(object)) {
         Ok(event) => {

@@ -26,7 +26,8 @@ fn forms(given: &str) {
 }
 
 fn body(given: &[u8]) {
-    let read = Topic::ALL.map(|topic| Request::read(topic, given));
+    let read = [Topic::DataRequest, Topic::Redact, Topic::ShopRedact]
+        .map(|topic| Request::read(topic, given));
     assert!(read.iter().filter(|read| read.is_ok()).count() <= 1);
     for request in read.iter().flatten() {
         assert!((1..=255).contains(&request.shop.len()));

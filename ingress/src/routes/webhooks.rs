@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::Config;
-use domain::job::Source;
+use domain::job::{Kind, Source};
 use domain::profile;
 use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
@@ -57,12 +57,12 @@ pub fn routes() -> Vec<Operation> {
     let storefront = post("/api/webhooks/storefront", storefront)
         .is("receiveStorefrontWebhook", "A delivery of the storefront")
         .needs("storefrontSignature")
-        .about(
-            "Topics that are acted on: `orders/create`, `orders/updated`, `orders/paid`, `orders/fulfilled`, \
-             `orders/cancelled`, `customers/data_request`, `customers/redact`, `shop/redact`. Bodies of orders are read \
+        .about(&format!(
+            "Topics that are acted on: {}. Bodies of orders are read \
              by need: a field that is missing or of another kind does not make them fail. A privacy topic needs \
              its own body, of the shop that the header names.",
-        )
+            acted_on(|kind| matches!(kind, Kind::Order(_) | Kind::Privacy(_)))
+        ))
         .in_header::<Headers>()
         .takes(&bodies::any([
             "StorefrontOrder",
@@ -74,11 +74,10 @@ pub fn routes() -> Vec<Operation> {
     let payment = post("/api/webhooks/payment", payment)
         .is("receivePaymentEvent", "An event of the payment provider")
         .needs("paymentSignature")
-        .about(
-            "Types that are acted on: `payment_intent.succeeded`, `payment_intent.payment_failed`, \
-             `payment_intent.canceled`, `charge.refunded`, `checkout.session.completed`, `invoice.payment_succeeded`. An event \
-             that came before is answered like a new one.",
-        )
+        .about(&format!(
+            "Types that are acted on: {}. An event that came before is answered like a new one.",
+            acted_on(|kind| matches!(kind, Kind::Payment(_)))
+        ))
         .takes(&bodies::any(["PaymentEvent"]))
         .errors(&[Error::PaymentSignature, Error::Envelope]);
     let of_a_delivery = |it: Operation| {
@@ -86,6 +85,13 @@ pub fn routes() -> Vec<Operation> {
             .errors(&OF_A_DELIVERY)
     };
     tagged("Webhooks", [storefront, payment].map(of_a_delivery))
+}
+
+/// The names of these kinds, as Markdown.
+fn acted_on(is_one: impl Fn(&Kind) -> bool) -> String {
+    let kinds = Kind::all().iter().copied().filter(is_one);
+    let names: Vec<String> = kinds.map(|kind| format!("`{kind}`")).collect();
+    names.join(", ")
 }
 
 /// The headers of the storefront's deliveries. `delivery::headers` reads them, under the names that the
@@ -152,7 +158,7 @@ pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response 
 async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<Verdict, Refused> {
     let (job, not_understood) = (&delivery.job, delivery.not_understood);
     let (source, version) = (job.source, job.api_version.clone());
-    let known = if job.source.queue(&job.kind).is_some() {
+    let known = if Kind::of(job.source, &job.kind).is_some() {
         "yes"
     } else {
         "no"

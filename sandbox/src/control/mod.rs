@@ -277,11 +277,10 @@ impl NewStorm {
         let usual = Storm::default();
         let repeat = self.repeat.unwrap_or(*usual.repeat.end());
         let topics = self.topics.unwrap_or(usual.topics);
-        let unknown = topics
-            .iter()
-            .find(|topic| !sample::STOREFRONT_TOPICS.contains(&topic.as_str()));
+        let known = sample::storefront_topics();
+        let unknown = topics.iter().find(|topic| !known.contains(&topic.as_str()));
         if let Some(topic) = unknown {
-            let known = sample::STOREFRONT_TOPICS.join(", ");
+            let known = known.join(", ");
             return Err(Unusable(format!("topics: {topic:?} is none of {known}")));
         }
         if !(1..=MOST_ORDERS).contains(&self.orders) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use domain::order::{FinancialStatus, FulfillmentStatus, Order};
-use sandbox::sample::{PAYMENT_TYPES, STOREFRONT_TOPICS, payment, shop, storefront};
+use sandbox::sample::{payment, payment_types, shop, storefront, storefront_topics};
 use serde_json::{Value, json};
 
 const NOW: i64 = 1_795_168_800_000;
@@ -28,12 +28,12 @@ fn event(event_type: &str, seed: u64) -> Value {
 fn every_topic_and_type_has_a_body_and_no_other_has() {
     for seed in SEEDS {
         assert!(
-            STOREFRONT_TOPICS
+            storefront_topics()
                 .iter()
                 .all(|topic| storefront(topic, seed, NOW).is_some())
         );
         assert!(
-            PAYMENT_TYPES
+            payment_types()
                 .iter()
                 .all(|event_type| payment(event_type, seed, NOW).is_some())
         );
@@ -44,10 +44,10 @@ fn every_topic_and_type_has_a_body_and_no_other_has() {
 
 #[test]
 fn the_seed_and_the_time_decide_every_byte() {
-    for topic in STOREFRONT_TOPICS {
+    for topic in storefront_topics() {
         assert_eq!(storefront(topic, 7, NOW), storefront(topic, 7, NOW));
     }
-    for event_type in PAYMENT_TYPES {
+    for event_type in payment_types() {
         assert_eq!(payment(event_type, 7, NOW), payment(event_type, 7, NOW));
         assert_ne!(payment(event_type, 7, NOW), payment(event_type, 8, NOW));
     }
@@ -56,9 +56,8 @@ fn the_seed_and_the_time_decide_every_byte() {
 #[test]
 fn an_order_is_the_same_in_every_topic_and_moves_forward_in_time() {
     for seed in SEEDS {
-        let orders = STOREFRONT_TOPICS[..5]
-            .iter()
-            .map(|topic| order(topic, seed));
+        let topics = storefront_topics();
+        let orders = topics[..5].iter().map(|topic| order(topic, seed));
         let orders: Vec<Order> = orders.collect();
         let first = &orders[0];
         assert!(first.id > 1 << 31);
@@ -196,7 +195,7 @@ fn the_payment_of_a_seed_is_the_payment_of_its_order() {
 fn every_event_has_its_own_id_and_pretty_body() {
     let mut ids = HashSet::new();
     for seed in 0..500 {
-        for event_type in PAYMENT_TYPES {
+        for event_type in payment_types() {
             let body = payment(event_type, seed, NOW).expect("a type");
             assert!(body.starts_with("{\n  \""));
             let event: Value = serde_json::from_str(&body).expect("JSON");
@@ -240,7 +239,7 @@ fn orders_of_different_seeds_share_no_id() {
 
 #[test]
 fn a_body_is_as_large_as_a_small_real_one() {
-    for topic in &STOREFRONT_TOPICS[..5] {
+    for topic in &storefront_topics()[..5] {
         for seed in SEEDS {
             let length = storefront(topic, seed, NOW).expect("a topic").len();
             assert!((1300..3600).contains(&length), "{topic}: {length}");

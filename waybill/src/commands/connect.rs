@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use config::protections::{PROTECTIONS, State};
 use config::{Config, Mode, Origin, Settings};
-use domain::job::{Queue, Source};
+use domain::job::{Kind, Source};
 use domain::profile::{
     Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, Setup, StorefrontProfile, names,
 };
@@ -165,15 +165,16 @@ impl Asked {
 
     /// What the provider calls the topics or types that something is done with.
     fn topics(self) -> Vec<&'static str> {
-        let handled = Queue::ALL.into_iter().flat_map(workers::kinds).copied();
-        let is_plain = |kind: &&str| !kind.starts_with("v1.");
-        let ours: Vec<&str> = handled
-            .filter(|kind| self.source().queue(kind).is_some())
-            .filter(is_plain)
-            .collect();
+        let of = |source| {
+            let all = Kind::all()
+                .iter()
+                .filter(move |kind| kind.row().source == source);
+            let whole = all.filter(|kind| !matches!(kind, Kind::ThinPayment(_)));
+            whole.map(|kind| kind.into_str()).collect::<Vec<_>>()
+        };
         match self {
-            Asked::Storefront(profile) => profile.subscriptions(&ours),
-            Asked::Payment(_) => ours,
+            Asked::Storefront(profile) => profile.subscriptions(&of(Source::Storefront)),
+            Asked::Payment(_) => of(Source::Payment),
         }
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::database::place;
 use config::{Config, Settings};
-use domain::job::{Source, State};
+use domain::job::{Kind, Source, State};
+use domain::order::Topic;
 use domain::profile::Bodies;
 use domain::signature::{self, Scheme};
 use platform::clock::Clock;
@@ -33,10 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Topics:       orders/create orders/updated orders/paid orders/fulfilled orders/cancelled\n\
-    \x20             customers/data_request customers/redact shop/redact\n\
-    Event types:  payment_intent.succeeded payment_intent.payment_failed payment_intent.canceled\n\
-    \x20             charge.refunded checkout.session.completed invoice.payment_succeeded"
+    after_help = samples()
 )]
 pub struct Arguments {
     /// The storefront topic or payment event type of the delivery
@@ -107,6 +105,21 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     judge(settings, &delivery, status, outcome.job.is_some(), &url)
 }
 
+/// The topics and event types of which there are samples, for the help.
+fn samples() -> String {
+    let storefront = sample::storefront_topics();
+    let (orders, privacy) = storefront.split_at(sample::ORDER_TOPICS);
+    let payments = sample::payment_types();
+    let (first, second) = payments.split_at(payments.len() / 2);
+    let indented = format!("\n{:14}", "");
+    let lines = |lines: [&[&str]; 2]| lines.map(|names| names.join(" ")).join(&indented);
+    format!(
+        "Topics:       {}\nEvent types:  {}",
+        lines([orders, privacy]),
+        lines([first, second])
+    )
+}
+
 /// Whether the delivery was taken, and if not, what to do. A duplicate is what it should be: it was
 /// taken before, and changes nothing.
 fn judge(
@@ -157,7 +170,7 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
         ),
         None => None,
     };
-    if sample::STOREFRONT_TOPICS.contains(&topic) || (given.is_some() && topic.contains('/')) {
+    if sample::storefront_topics().contains(&topic) || (given.is_some() && topic.contains('/')) {
         let body = given.or_else(|| {
             let body = sample::storefront(topic, seed, now.0)?;
             Some(as_it_stands(topic, of_shop(body, &arguments.shop)))
@@ -296,8 +309,7 @@ async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
         let Some(job) = jobs::show(db, id).await? else {
             break None;
         };
-        let queue = delivery.source.queue(&job.kind);
-        let handled = queue.is_some_and(|queue| workers::kinds(queue).contains(&job.kind.as_str()));
+        let handled = Kind::of(delivery.source, &job.kind).is_some();
         let waiting = job.state == State::Ready.as_str() && job.attempts == 0 && handled;
         if !waiting || clock.now() > until {
             break Some(job);
@@ -305,7 +317,7 @@ async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
         tokio::time::sleep(LOOK_AGAIN).await;
     };
     let order = match &job {
-        Some(job) if job.kind.starts_with("orders/") => find_order(db, job).await?,
+        Some(job) if Topic::is_of_an_order(&job.kind) => find_order(db, job).await?,
         _ => None,
     };
     Ok(Outcome { job, order })

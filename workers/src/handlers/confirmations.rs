@@ -5,7 +5,7 @@
 use anyhow::Result;
 use domain::job::Job;
 use domain::order::record::Record;
-use domain::order::{FinancialStatus, FulfillmentStatus, Order};
+use domain::order::{FinancialStatus, FulfillmentStatus, Order, Topic};
 use flows::confirmations::Question;
 use flows::orders;
 use flows::outbox::{self, Outbox};
@@ -31,8 +31,7 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
     let order = provider.order(&question.shop, question.order_id).await;
     let verdict = match order.map_err(call_failed)? {
         Some((order, body)) if agrees(&order, &question.topic) => {
-            let no_topic = "";
-            let record = Record::of(order, no_topic, &body, job.created_at.0);
+            let record = Record::of(order, None, &body, job.created_at.0);
             Verdict::Confirmed(Box::new(record))
         }
         Some((order, _)) if order.updated_at.unwrap_or(i64::MAX) < question.stated_at => {
@@ -45,9 +44,9 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
 
 /// Whether the order is what the topic says.
 fn agrees(order: &Order, topic: &str) -> bool {
-    match topic {
-        "orders/cancelled" => order.cancelled_at.is_some(),
-        "orders/paid" => matches!(
+    match topic.parse() {
+        Ok(Topic::Cancelled) => order.cancelled_at.is_some(),
+        Ok(Topic::Paid) => matches!(
             order.financial_status,
             Some(
                 FinancialStatus::Paid
@@ -55,8 +54,8 @@ fn agrees(order: &Order, topic: &str) -> bool {
                     | FinancialStatus::Refunded
             )
         ),
-        "orders/fulfilled" => order.fulfillment_status == Some(FulfillmentStatus::Fulfilled),
-        _ => false,
+        Ok(Topic::Fulfilled) => order.fulfillment_status == Some(FulfillmentStatus::Fulfilled),
+        Ok(Topic::Create | Topic::Updated) | Err(_) => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which kinds of jobs there are and what runs them. There are two sorts of handlers:
+//! What runs the jobs of each kind (`domain::job::Kind`). There are two sorts of handlers:
 //!
 //! - Those that write have two halves, and both are in the crate `flows`: `prepare` reads one body
 //!   and computes, without any I/O; `apply` writes the rows of a whole message in the given
@@ -18,14 +18,9 @@ pub mod webhooks;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use config::Config;
-use domain::job::{Job, Queue};
+use domain::job::{Exhausted, Internal, Job, Kind};
 use domain::pause::Provider;
-use flows::confirmations::KIND as CONFIRMATION;
-use flows::fulfillments::KIND as FULFILLMENT;
-use flows::notifications::KIND as NOTIFICATION;
 use flows::outbox::Outbox;
-use flows::refunds::KIND as REFUND;
-use flows::retries::KIND as RETRY;
 use flows::{Context, orders, payments};
 use platform::clock::Clock;
 use platform::crash_point;
@@ -79,8 +74,8 @@ pub struct Providers {
 
 impl Providers {
     /// True while calls of this kind would be refused, because the provider did not answer.
-    pub fn is_left_alone(&self, kind: &str) -> bool {
-        match provider(kind) {
+    pub fn is_left_alone(&self, kind: Kind) -> bool {
+        match kind.provider() {
             Some(Provider::Storefront) => self
                 .storefront
                 .as_ref()
@@ -105,81 +100,30 @@ impl Providers {
     }
 }
 
-const ORDERS: &[&str] = &[
-    "orders/create",
-    "orders/updated",
-    "orders/paid",
-    "orders/fulfilled",
-    "orders/cancelled",
-    FULFILLMENT,
-    CONFIRMATION,
-];
-const PAYMENTS: &[&str] = &[
-    "payment_intent.succeeded",
-    "payment_intent.payment_failed",
-    "payment_intent.canceled",
-    "charge.refunded",
-    "checkout.session.completed",
-    "invoice.payment_succeeded",
-    payments::LINK,
-    payments::END_WAIT,
-    REFUND,
-    RETRY,
-    NOTIFICATION,
-    "v1.payment_intent.succeeded",
-    "v1.payment_intent.payment_failed",
-    "v1.payment_intent.canceled",
-    "v1.charge.refunded",
-    "v1.checkout.session.completed",
-    "v1.invoice.payment_succeeded",
-];
-
-/// The kinds that this version runs; others wait untouched.
-pub fn kinds(queue: Queue) -> &'static [&'static str] {
-    match queue {
-        Queue::Orders => ORDERS,
-        Queue::Payments => PAYMENTS,
-        Queue::Privacy => privacy::KINDS,
-        Queue::Endpoints => &[webhooks::KIND],
-    }
-}
-
-/// True for the kinds that ask a provider, or take longer than a transaction should.
-pub fn is_call(kind: &str) -> bool {
-    [
-        FULFILLMENT,
-        CONFIRMATION,
-        REFUND,
-        RETRY,
-        NOTIFICATION,
-        webhooks::KIND,
-    ]
-    .contains(&kind)
-        || privacy::KINDS.contains(&kind)
-        || thin_events::is_one(kind)
-}
-
-/// The provider that jobs of this kind call.
-pub fn provider(kind: &str) -> Option<Provider> {
-    match kind {
-        FULFILLMENT | CONFIRMATION => Some(Provider::Storefront),
-        REFUND | RETRY => Some(Provider::Payment),
-        NOTIFICATION => Some(Provider::Mail),
-        kind if thin_events::is_one(kind) => Some(Provider::Payment),
-        _ => None,
-    }
-}
-
-/// The pure half of the handler of the job's kind.
+/// The pure half of the handler of a job that writes.
 pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
-    match job.kind.as_str() {
-        kind if payments::is_event(kind) || payments::OWN.contains(&kind) => {
-            Ok(Task::Payment(Box::new(payments::prepare(job)?)))
+    let payment = |prepared: flows::Result<payments::Task>| -> Result<Task> {
+        Ok(Task::Payment(Box::new(prepared?)))
+    };
+    match job.kind {
+        Kind::Order(topic) => {
+            let prepared = orders::prepare(&parts.config, job, topic)?;
+            Ok(Task::Order(Box::new(prepared)))
         }
-        kind if kind.starts_with("orders/") => {
-            Ok(Task::Order(Box::new(orders::prepare(&parts.config, job)?)))
-        }
-        kind => bail!("there is no handler for {kind}"),
+        Kind::Payment(_) => payment(payments::prepare(job)),
+        Kind::Internal(Internal::LinkPayment) => payment(payments::prepare_link(job)),
+        Kind::Internal(Internal::EndWait) => payment(payments::prepare_end_wait(job)),
+        Kind::Privacy(_)
+        | Kind::ThinPayment(_)
+        | Kind::Internal(
+            Internal::ConfirmTopic
+            | Internal::RequestFulfillment
+            | Internal::IssueRefund
+            | Internal::RetryPayment
+            | Internal::SendNotification
+            | Internal::EraseAgain
+            | Internal::SendEvent,
+        ) => bail!("a job of the kind {} is a call", job.kind),
     }
 }
 
@@ -218,21 +162,33 @@ const KEYS_A_RUN: usize = 2;
 pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Answer> {
     let db = &parts.db;
     crash_point::call(job.id.as_u128()).await?;
-    match job.kind.as_str() {
-        FULFILLMENT => fulfillments::call(db, providers, job).await,
-        CONFIRMATION => confirmations::call(providers, job).await,
-        REFUND => refunds::call(db, &parts.clock, providers, job).await,
-        RETRY => retries::call(db, &parts.clock, providers, job).await,
-        NOTIFICATION => notifications::call(parts, providers.mailer.as_ref(), job).await,
-        webhooks::KIND => {
-            webhooks::call(parts, &providers.endpoints, &providers.endpoint_rooms, job).await
-        }
+    match job.kind {
         // Boxed: it is far larger than the others.
-        kind if privacy::KINDS.contains(&kind) => {
+        Kind::Privacy(_) | Kind::Internal(Internal::EraseAgain) => {
             Box::pin(privacy::call(parts, &providers.exports, job)).await
         }
-        kind if thin_events::is_one(kind) => thin_events::call(providers, job).await,
-        kind => bail!("there is no call for {kind}"),
+        Kind::ThinPayment(_) => thin_events::call(providers, job).await,
+        Kind::Internal(Internal::ConfirmTopic) => confirmations::call(providers, job).await,
+        Kind::Internal(Internal::RequestFulfillment) => {
+            fulfillments::call(db, providers, job).await
+        }
+        Kind::Internal(Internal::IssueRefund) => {
+            refunds::call(db, &parts.clock, providers, job).await
+        }
+        Kind::Internal(Internal::RetryPayment) => {
+            retries::call(db, &parts.clock, providers, job).await
+        }
+        Kind::Internal(Internal::SendNotification) => {
+            notifications::call(parts, providers.mailer.as_ref(), job).await
+        }
+        Kind::Internal(Internal::SendEvent) => {
+            webhooks::call(parts, &providers.endpoints, &providers.endpoint_rooms, job).await
+        }
+        Kind::Order(_)
+        | Kind::Payment(_)
+        | Kind::Internal(Internal::LinkPayment | Internal::EndWait) => {
+            bail!("a job of the kind {} calls nobody", job.kind)
+        }
     }
 }
 
@@ -295,16 +251,18 @@ pub async fn on_exhausted(
     error: &str,
 ) -> sql::Result<()> {
     let mut outbox = Outbox::of(context, job);
-    match job.kind.as_str() {
-        FULFILLMENT => fulfillments::on_exhausted(&mut outbox, tx, job, error).await?,
-        REFUND => refunds::on_exhausted(&mut outbox, tx, job, error).await?,
-        RETRY => retries::on_exhausted(tx, job, outbox.now).await?,
-        NOTIFICATION => notifications::on_exhausted(tx, job, error, outbox.now).await?,
-        webhooks::KIND => webhooks::on_exhausted(tx, job, outbox.now).await?,
-        kind if privacy::KINDS.contains(&kind) => {
-            privacy::on_exhausted(&mut outbox, tx, job, error).await?;
+    match job.kind.row().exhausted {
+        Exhausted::Nothing => {}
+        Exhausted::FulfillmentFailed => {
+            fulfillments::on_exhausted(&mut outbox, tx, job, error).await?;
         }
-        _ => {}
+        Exhausted::RefundFailed => refunds::on_exhausted(&mut outbox, tx, job, error).await?,
+        Exhausted::RetryFailed => retries::on_exhausted(tx, job, outbox.now).await?,
+        Exhausted::NotificationFailed => {
+            notifications::on_exhausted(tx, job, error, outbox.now).await?;
+        }
+        Exhausted::EventNotSent => webhooks::on_exhausted(tx, job, outbox.now).await?,
+        Exhausted::RequestFailed => privacy::on_exhausted(&mut outbox, tx, job, error).await?,
     }
     outbox.write(tx).await?;
     outbox.audit(tx).await

@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::code::Code;
 use domain::event::PrivacyEvent;
-use domain::job::Job;
+use domain::job::{Job, Kind};
 use domain::privacy::journal::{DecidedCustomers, Erased, Named};
 use domain::privacy::{Decided, Held, PERIOD, Request, State, Topic};
 use domain::time::Timestamp;
@@ -31,18 +31,10 @@ use store::sql::{self, Tx};
 
 use super::Answer;
 use crate::failure::{self, Later, permanent};
-use flows::erasure::AGAIN;
 use flows::outbox::Outbox;
 
 /// Between two looks at a request that waits for an operator.
 const UNCONFIRMED: Duration = Duration::from_hours(1);
-
-pub const KINDS: &[&str] = &[
-    "customers/data_request",
-    "customers/redact",
-    "shop/redact",
-    AGAIN,
-];
 
 /// What a request waits for whose certain part is done.
 const UNDECIDED: &str = "an operator is to decide whom else it means; see `waybill privacy show`";
@@ -75,7 +67,7 @@ pub struct Written {
 }
 
 pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer> {
-    let done = match Topic::parse(&job.kind) {
+    let done = match topic(job) {
         None => erase::again(parts, exports, job).await?,
         Some(topic) => {
             let request = Request::read(topic, &job.body).map_err(permanent)?;
@@ -98,11 +90,19 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
     Ok(Answer::Privacy(Box::new(done)))
 }
 
+/// The topic of a request; `None` for an erasure of what came late.
+fn topic(job: &Job) -> Option<Topic> {
+    match job.kind {
+        Kind::Privacy(topic) => Some(topic),
+        Kind::Order(_) | Kind::Payment(_) | Kind::ThinPayment(_) | Kind::Internal(_) => None,
+    }
+}
+
 /// What the journal says of an erasure, before it is known what was erased.
 fn begun(parts: &Parts, job: &Job, shop: &str, named: Named) -> Erased {
     Erased {
         job: job.id,
-        kind: job.kind.clone(),
+        kind: job.kind.to_string(),
         shop: shop.to_owned(),
         received_at: job.created_at,
         due_at: due_at(job),
@@ -173,7 +173,7 @@ pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done
 
 async fn note(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
     erasures::forget_subjects(tx, job.id).await?;
-    let Some(topic) = Topic::parse(&job.kind) else {
+    let Some(topic) = topic(job) else {
         let shop = job.shop.as_deref().unwrap_or_default();
         outbox.request(
             shop,
@@ -203,7 +203,7 @@ async fn note(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> R
     // Its body names the customer, and nobody will need it again.
     jobs::forget_body(tx, job.id).await?;
     let completed = PrivacyEvent::RequestCompleted {
-        topic: topic.as_str().to_owned(),
+        topic: topic.into_str().to_owned(),
         customer_id: request.person.id.map(|id| id.to_string()),
         counts: done.counts.clone(),
         export_sha256: done.export.as_ref().map(|export| export.sha256.clone()),
@@ -233,7 +233,7 @@ async fn hold(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> R
     jobs::wait(tx, job.id, now.plus(LOOK_AGAIN), UNDECIDED).await?;
     let shop = job.shop.as_deref().unwrap_or_default();
     let event = PrivacyEvent::RequestHeld {
-        topic: job.kind.clone(),
+        topic: job.kind.to_string(),
         customers: held.customers.len(),
         orders: held.orders.len(),
         due_at: due_at(job),
@@ -252,7 +252,7 @@ fn receipt(outbox: &Outbox<'_>, job: &Job, request: &Request, done: &Done) -> Va
     };
     let receipt = json!({
         "request_id": job.id,
-        "topic": request.topic.as_str(),
+        "topic": request.topic.into_str(),
         "shop": request.shop,
         "customer_id": request.person.id,
         "orders": request.orders,
@@ -286,14 +286,14 @@ pub async fn on_exhausted(
     }
     let shop = job.shop.as_deref().unwrap_or_default();
     let event = PrivacyEvent::RequestFailed {
-        topic: job.kind.clone(),
+        topic: job.kind.to_string(),
         code: Code::Privacy.id(),
         error: error.to_owned(),
         due_at: due_at(job),
     };
     outbox.request(shop, job.id, "request.failed", event);
     tracing::error!(
-        request = %job.id, topic = job.kind, code = %Code::Privacy, error,
+        request = %job.id, topic = %job.kind, code = %Code::Privacy, error,
         "a privacy request was given up; see `waybill privacy show`, then `waybill privacy retry`"
     );
     Ok(())

@@ -4,20 +4,15 @@
 
 use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
-use domain::job::Job;
+use domain::job::{Job, Kind};
 use domain::payment::Event;
-use domain::payment::thin::{self, ThinEvent};
+use domain::payment::thin::ThinEvent;
 use flows::outbox::Outbox;
 use flows::payments;
 use store::sql::Tx;
 
 use super::{Answer, Providers};
 use crate::failure::{call_failed, permanent};
-
-/// Whether a job of this kind is a thin event whose type has a handler.
-pub fn is_one(kind: &str) -> bool {
-    thin::kind(kind).is_some()
-}
 
 pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
     if Event::read(&job.body).is_ok() {
@@ -35,9 +30,11 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
 
 /// Processes the event with its object in place of the thin event.
 pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, event: &Bytes) -> Result<()> {
-    let kind = thin::kind(&job.kind).ok_or_else(|| permanent(anyhow!("it is no thin event")))?;
+    let Kind::ThinPayment(event_type) = job.kind else {
+        return Err(permanent(anyhow!("it is no thin event")));
+    };
     let job = Job {
-        kind: kind.as_str().to_owned(),
+        kind: Kind::Payment(event_type),
         body: event.clone(),
         ..job.clone()
     };

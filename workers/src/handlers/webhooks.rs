@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bus::JobRef;
 use domain::endpoint::State;
-use domain::job::{Job, JobId, Queue};
+use domain::job::{Internal, Job, JobId, Kind};
 use domain::time::Timestamp;
 use flows::outbox::{self, JobNotification};
 use process::Parts;
@@ -27,8 +27,6 @@ use uuid::Uuid;
 
 use super::Answer;
 use crate::failure::{Later, storable};
-
-pub const KIND: &str = "endpoints/send";
 
 /// How many jobs of a process send to one endpoint at a time, so that a slow endpoint leaves room
 /// for the others.
@@ -101,8 +99,7 @@ impl Rooms {
 
 pub fn notification(job: JobId) -> JobNotification {
     JobNotification {
-        queue: Queue::Endpoints,
-        kind: KIND,
+        kind: Kind::Internal(Internal::SendEvent),
         job_ref: JobRef {
             job,
             traceparent: None,

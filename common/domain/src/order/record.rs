@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::settlement::Settlement;
-use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Tracking};
+use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Topic, Tracking};
 use crate::money::{Currency, Money};
 
 /// Which of two versions of an order is newer: the one with the later time of the provider, which
@@ -199,23 +199,23 @@ impl Record {
     /// The body decides and not the topic, because the body is signed and the topic is not: a
     /// captured body of `orders/create` that is sent again as `orders/paid` must not mark the
     /// order as paid. The topic counts only for a status whose key the body does not have. The
-    /// caller remembers earlier bodies and knows whether the topic may count; it passes an empty
+    /// caller remembers earlier bodies and knows whether the topic may count; it passes no
     /// topic when it may not.
-    pub fn of(order: Order, topic: &str, body: &[u8], received_at: i64) -> Self {
+    pub fn of(order: Order, topic: Option<Topic>, body: &[u8], received_at: i64) -> Self {
         let present = order.present_fields;
-        let by_topic = |of: &str| topic == of && present.leaves_to(of);
+        let by_topic = |of| topic == Some(of) && present.leaves_to(of);
         let financial = match order.financial_status {
-            None if by_topic("orders/paid") => Some(FinancialStatus::Paid),
+            None if by_topic(Topic::Paid) => Some(FinancialStatus::Paid),
             status => status,
         };
         let fulfillment = match order.fulfillment_status {
-            None if by_topic("orders/fulfilled") => Some(FulfillmentStatus::Fulfilled),
+            None if by_topic(Topic::Fulfilled) => Some(FulfillmentStatus::Fulfilled),
             status => status,
         };
         let stated_at = order.updated_at.or(order.created_at);
         let cancelled_at = order
             .cancelled_at
-            .or_else(|| by_topic("orders/cancelled").then(|| stated_at.unwrap_or(received_at)));
+            .or_else(|| by_topic(Topic::Cancelled).then(|| stated_at.unwrap_or(received_at)));
         let version = Version {
             at: stated_at.unwrap_or(0),
             tie: tie(

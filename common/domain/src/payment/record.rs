@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::charge::Charge;
 use super::intent::{Intent, PaymentError};
 use super::status::Status;
-use super::{Email, Event, Kind, Object};
+use super::{Email, Event, EventType, Object};
 use crate::money::Currency;
 
 /// Which of two events is newer: the one with the later second of the provider, then the one with
@@ -88,11 +88,11 @@ impl Record {
     }
 
     /// The type of the event says what happened, unless the intent's status contradicts it.
-    fn of_intent(kind: Kind, intent: &Intent, version: &Version) -> Self {
+    fn of_intent(kind: EventType, intent: &Intent, version: &Version) -> Self {
         let status = intent.status.as_ref();
         let succeeded =
-            kind == Kind::IntentSucceeded && matches!(status, None | Some(Status::Succeeded));
-        let failed = kind == Kind::IntentFailed
+            kind == EventType::IntentSucceeded && matches!(status, None | Some(Status::Succeeded));
+        let failed = kind == EventType::IntentFailed
             && !matches!(status, Some(Status::Succeeded | Status::Canceled));
         let mut failure = failed.then(|| intent.error.clone().unwrap_or_default());
         if let (Some(failure), Some(_)) = (&mut failure, &intent.invoice) {
@@ -101,7 +101,7 @@ impl Record {
             failure.payment_method = None;
         }
         let canceled =
-            kind == Kind::IntentCanceled && matches!(status, None | Some(Status::Canceled));
+            kind == EventType::IntentCanceled && matches!(status, None | Some(Status::Canceled));
         Record {
             succeeded,
             canceled: canceled.then_some(version.created),

@@ -2,14 +2,19 @@
 //! type is `v1.` and the usual one). The object is fetched from its API, as it is by then, and
 //! read as if the event had brought it.
 
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use strum::VariantArray;
 
-use super::Kind;
+use super::EventType;
 use super::fields::{id, required, seconds_in_words};
 use crate::json::{self, At, Field, Problem, Unreadable};
 
+/// What the types of thin events begin with.
+const VERSION: &str = "v1.";
 /// What a thin event says of itself.
 const OBJECT: &str = "v2.core.event";
 const LONGEST_PATH: usize = 512;
@@ -17,7 +22,7 @@ const LONGEST_PATH: usize = 512;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThinEvent {
     pub id: String,
-    pub kind: Kind,
+    pub kind: EventType,
     /// Unix seconds.
     pub created: i64,
     /// Below the API's address, such as `/v1/payment_intents/pi_1`.
@@ -26,9 +31,13 @@ pub struct ThinEvent {
     pub context: Option<String>,
 }
 
-/// The kind of a thin event's type: `v1.charge.refunded`.
-pub fn kind(event_type: &str) -> Option<Kind> {
-    Kind::parse(event_type.strip_prefix("v1.")?)
+/// The type of the thin event in place of one of this type: `v1.charge.refunded`.
+pub fn event_type(of: EventType) -> &'static str {
+    static TYPES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let thin = |of: &EventType| format!("{VERSION}{}", of.into_str());
+        EventType::VARIANTS.iter().map(thin).collect()
+    });
+    &TYPES[of as usize]
 }
 
 /// True for the `object` of a thin event.
@@ -63,10 +72,11 @@ impl ThinEvent {
             return Err(Problem::Foreign).at("object");
         }
         let event_type = required(body.kind.text()).at("type")?;
+        let usual = event_type.strip_prefix(VERSION).unwrap_or_default();
         let related = required(body.related_object.object::<Related>()).at("related_object")?;
         Ok(ThinEvent {
             id: required(id(body.id)).at("id")?,
-            kind: kind(&event_type).ok_or(Problem::Foreign).at("type")?,
+            kind: usual.parse().map_err(|_| Problem::Foreign).at("type")?,
             created: required(seconds_in_words(body.created)).at("created")?,
             path: required(path(related.url)).at("related_object.url")?,
             context: id(body.context).at("context")?,
@@ -78,7 +88,7 @@ impl ThinEvent {
         let event = json!({
             "id": self.id,
             "object": "event",
-            "type": self.kind.as_str(),
+            "type": self.kind.into_str(),
             "created": self.created,
             "data": { "object": object },
         });

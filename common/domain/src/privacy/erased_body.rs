@@ -8,9 +8,8 @@ use std::borrow::Cow;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Topic;
-use crate::order;
-use crate::payment::{Kind, thin};
+use crate::job::Kind;
+use crate::order::{self, Topic};
 use crate::time::Timestamp;
 
 /// The form that a value must have to be kept. A value of another form is removed, because nobody
@@ -269,18 +268,14 @@ const REQUEST: &[(&str, Keep)] = &[
 /// list of fields to keep, or when the body is not a JSON object; then nothing of the body may be
 /// kept.
 pub fn erased_body(kind: &str, body: &[u8]) -> Option<Vec<u8>> {
-    let keep = if Topic::parse(kind).is_some() {
-        REQUEST
-    } else if Kind::parse(kind).is_some() {
-        PAYMENT
-    } else if thin::kind(kind).is_some() {
-        THIN_EVENT
-    } else if kind.starts_with("orders/") && order::is_of_woocommerce(body) {
-        WOOCOMMERCE
-    } else if kind.starts_with("orders/") {
-        ORDER
-    } else {
-        return None;
+    let keep = match Kind::named(kind) {
+        Some(Kind::Privacy(_)) => REQUEST,
+        Some(Kind::Payment(_)) => PAYMENT,
+        Some(Kind::ThinPayment(_)) => THIN_EVENT,
+        Some(Kind::Internal(_)) => return None,
+        None if !Topic::is_of_an_order(kind) => return None,
+        Some(Kind::Order(_)) | None if order::is_of_woocommerce(body) => WOOCOMMERCE,
+        Some(Kind::Order(_)) | None => ORDER,
     };
     let body = std::str::from_utf8(body).ok()?;
     let mut out = String::with_capacity(body.len() / 2);

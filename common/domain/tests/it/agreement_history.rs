@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::order::Order;
 use domain::order::outcome::{FulfillmentState, Level, cycle_state, request};
 use domain::order::record::Record;
 use domain::order::settlement::{Cycle, Linked, Payments, cycles, settle};
+use domain::order::{Order, Topic};
 use domain::payment::record::Record as Payment;
 use domain::payment::{Event, checkout, ledger};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ impl Case {
         })
         .to_string();
         let order = Order::read(body.as_bytes()).expect("an order");
-        Record::of(order, "orders/updated", body.as_bytes(), 0)
+        Record::of(order, Some(Topic::Updated), body.as_bytes(), 0)
     }
 
     fn paid(self) -> Event {

@@ -15,7 +15,7 @@ const RECEIVED_AT: i64 = 1_800_000_000_000;
 fn record(topic: &str, body: &Value) -> Record {
     let body = body.to_string();
     let order = Order::read(body.as_bytes()).expect("an order");
-    Record::of(order, topic, body.as_bytes(), RECEIVED_AT)
+    Record::of(order, topic.parse().ok(), body.as_bytes(), RECEIVED_AT)
 }
 
 fn at(second: u32) -> String {

@@ -7,7 +7,10 @@ mod records;
 mod thin;
 
 use domain::money::{Currency, Money};
-use domain::payment::{Charge, Email, Event, Intent, Kind, Metadata, Object, PaymentError, Status};
+use domain::payment::{
+    Charge, Email, Event, EventType, Intent, Metadata, Object, PaymentError, Status,
+};
+use strum::VariantArray;
 
 pub const OLD: &str = "2020-08-27";
 pub const NEW: &str = "2026-10-28.endive";
@@ -29,14 +32,14 @@ pub fn body(name: &str) -> String {
     std::fs::read_to_string(format!("{folder}/{name}.json")).expect("a fixture")
 }
 
-fn read(kind: Kind, variant: &str) -> Event {
-    let name = format!("{}.{variant}", kind.as_str());
+fn read(kind: EventType, variant: &str) -> Event {
+    let name = format!("{}.{variant}", kind.into_str());
     let event = Event::read(body(&name).as_bytes()).expect("an event");
     assert_eq!(event.kind, kind);
     event
 }
 
-fn intent(kind: Kind, variant: &str) -> Intent {
+fn intent(kind: EventType, variant: &str) -> Intent {
     match read(kind, variant).object {
         Object::Intent(intent) => intent,
         other => panic!("{other:?}"),
@@ -44,7 +47,7 @@ fn intent(kind: Kind, variant: &str) -> Intent {
 }
 
 fn charge(variant: &str) -> Charge {
-    match read(Kind::ChargeRefunded, variant).object {
+    match read(EventType::ChargeRefunded, variant).object {
         Object::Charge(charge) => charge,
         other => panic!("{other:?}"),
     }
@@ -77,16 +80,16 @@ fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
         let event = Event::read(body(name).as_bytes()).expect("an event");
         assert!(event.id.starts_with("evt_"), "{name}");
         let version = event.api_version.expect("a version");
-        assert!(name.starts_with(event.kind.as_str()) && name.ends_with(&version));
+        assert!(name.starts_with(event.kind.into_str()) && name.ends_with(&version));
     }
-    for kind in Kind::ALL {
-        assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+    for &kind in EventType::VARIANTS {
+        assert_eq!(kind.into_str().parse(), Ok(kind));
         for version in [OLD, NEW] {
-            let name = format!("{}.{version}", kind.as_str());
+            let name = format!("{}.{version}", kind.into_str());
             assert!(names.contains(&name), "{name}");
         }
     }
-    let event = read(Kind::IntentSucceeded, OLD);
+    let event = read(EventType::IntentSucceeded, OLD);
     assert_eq!(
         (event.id.as_str(), event.created),
         ("evt_1Example01", 1_735_732_801)
@@ -128,7 +131,7 @@ fn succeeded_intents() {
         charge: some("ch_Example01"),
         ..plain()
     };
-    let read = |variant: &str| intent(Kind::IntentSucceeded, &format!("{variant}{NEW}"));
+    let read = |variant: &str| intent(EventType::IntentSucceeded, &format!("{variant}{NEW}"));
     assert_eq!(read(""), paid);
     assert_eq!(read("expanded_links."), paid, "and a deleted customer");
     let nobodys = Intent {
@@ -158,7 +161,7 @@ fn succeeded_intents() {
         ..paid
     };
     assert_eq!(
-        intent(Kind::IntentSucceeded, OLD),
+        intent(EventType::IntentSucceeded, OLD),
         old,
         "the latest of two charges"
     );
@@ -178,7 +181,7 @@ fn failed_and_canceled_intents() {
         ..plain()
     };
     for version in [OLD, NEW] {
-        assert_eq!(intent(Kind::IntentFailed, version), failed);
+        assert_eq!(intent(EventType::IntentFailed, version), failed);
     }
     let not_authenticated = Intent {
         error: Some(PaymentError {
@@ -189,20 +192,20 @@ fn failed_and_canceled_intents() {
         ..failed
     };
     let variant = format!("not_authenticated.{NEW}");
-    assert_eq!(intent(Kind::IntentFailed, &variant), not_authenticated);
+    assert_eq!(intent(EventType::IntentFailed, &variant), not_authenticated);
     for (version, reason) in [(OLD, "requested_by_customer"), (NEW, "abandoned")] {
         let canceled = Intent {
             status: Some(Status::Canceled),
             cancellation_reason: some(reason),
             ..plain()
         };
-        assert_eq!(intent(Kind::IntentCanceled, version), canceled);
+        assert_eq!(intent(EventType::IntentCanceled, version), canceled);
     }
 }
 
 #[test]
 fn a_payment_names_its_cycle_and_is_counted_in_the_providers_minor_units() {
-    let read = |variant: &str| intent(Kind::IntentSucceeded, &format!("{variant}{NEW}"));
+    let read = |variant: &str| intent(EventType::IntentSucceeded, &format!("{variant}{NEW}"));
     let second = read("second_cycle.");
     assert_eq!(second.metadata.cycle, some("2"));
     assert_eq!(second.metadata.payment_type, some("subscription_box"));

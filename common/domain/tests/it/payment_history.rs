@@ -6,7 +6,7 @@ pub mod pool;
 
 use std::collections::BTreeSet;
 
-use domain::payment::Kind;
+use domain::payment::EventType;
 use domain::payment::outcome::{Change, changes};
 use domain::payment::record::Record;
 use proptest::prelude::*;
@@ -32,13 +32,13 @@ fn check(pool: &[(EventFacts, Record)], history: &[usize]) {
     assert_eq!(payment, expected, "{history:?} and {distinct:?} differ");
 
     let facts = || distinct.iter().map(|index| &pool[*index].0);
-    let of = |kind: Kind| facts().filter(move |it| it.kind == kind);
+    let of = |kind: EventType| facts().filter(move |it| it.kind == kind);
     let times = |change: Change| reported.iter().filter(|it| **it == change).count();
-    let succeeded = of(Kind::IntentSucceeded).count() > 0;
-    let canceled = of(Kind::IntentCanceled).count() > 0;
-    let failed = of(Kind::IntentFailed).count() > 0;
-    let received = of(Kind::IntentSucceeded).map(|it| it.moved).max();
-    let refunded = of(Kind::ChargeRefunded)
+    let succeeded = of(EventType::IntentSucceeded).count() > 0;
+    let canceled = of(EventType::IntentCanceled).count() > 0;
+    let failed = of(EventType::IntentFailed).count() > 0;
+    let received = of(EventType::IntentSucceeded).map(|it| it.moved).max();
+    let refunded = of(EventType::ChargeRefunded)
         .map(|it| it.moved)
         .max()
         .unwrap_or(0);
@@ -72,7 +72,7 @@ fn check(pool: &[(EventFacts, Record)], history: &[usize]) {
     let last = canceled_at.unwrap_or(reported.len()).min(paid_at);
     let failures = reported.iter().rposition(|it| *it == Change::Failed);
     assert!(failures.is_none_or(|at| at < last), "{history:?}");
-    let attempts: BTreeSet<(Option<&str>, &str)> = of(Kind::IntentFailed)
+    let attempts: BTreeSet<(Option<&str>, &str)> = of(EventType::IntentFailed)
         .map(|it| (it.charge, it.charge.map_or(it.id.as_str(), |_| "")))
         .collect();
     assert!(times(Change::Failed) <= attempts.len(), "{history:?}");
@@ -135,7 +135,9 @@ fn merging_is_commutative_associative_and_idempotent() {
 fn another_agreement_is_distinguished_from_the_first() {
     let pool = pool();
     let of = |pact: &str| {
-        let mut facts = pool.iter().filter(|it| it.kind == Kind::IntentSucceeded);
+        let mut facts = pool
+            .iter()
+            .filter(|it| it.kind == EventType::IntentSucceeded);
         facts
             .find(|it| it.pact == Some(pact))
             .expect("one")

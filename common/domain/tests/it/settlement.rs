@@ -7,7 +7,7 @@ use domain::order::record::Record;
 use domain::order::settlement::{
     Cycle, Linked, Page, Payments, cycles, is_cancelled_by_payment, settle, status,
 };
-use domain::order::{FinancialStatus, Order};
+use domain::order::{FinancialStatus, Order, Topic};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn delivery(second: u32, financial: &str, cancelled: bool) -> Record {
     })
     .to_string();
     let order = Order::read(body.as_bytes()).unwrap();
-    Record::of(order, "orders/updated", body.as_bytes(), 0)
+    Record::of(order, Some(Topic::Updated), body.as_bytes(), 0)
 }
 
 /// One fact that becomes known about the order or one of its payments.
@@ -359,7 +359,7 @@ fn a_payment_in_another_currency_or_of_nothing_is_not_of_the_order() {
         json!({"id": 1, "currency": "USD", "total_price": "0.00", "line_items": []}).to_string();
     let mut free = Record::of(
         Order::read(free.as_bytes()).unwrap(),
-        "orders/create",
+        Some(Topic::Create),
         free.as_bytes(),
         0,
     );

@@ -1,7 +1,7 @@
 //! Orders of WooCommerce, read from bodies of the shape that it sends.
 
 use domain::order::record::Record;
-use domain::order::{FinancialStatus, FulfillmentStatus, Order};
+use domain::order::{FinancialStatus, FulfillmentStatus, Order, Topic};
 use domain::privacy::{Mentions, created_at, erased_body};
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn order(name: &str) -> Order {
 
 fn record(name: &str) -> Record {
     let body = fixture(name);
-    Record::of(Order::read(&body).unwrap(), "orders/updated", &body, 0)
+    Record::of(Order::read(&body).unwrap(), Some(Topic::Updated), &body, 0)
 }
 
 #[test]

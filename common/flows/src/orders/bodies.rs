@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use domain::job::{Job, JobId};
-use domain::order::Order;
 use domain::order::record::Record;
+use domain::order::{Order, Topic};
 use domain::privacy::erased_body;
 use domain::time::Timestamp;
 use sha2::{Digest, Sha256};
@@ -24,16 +24,16 @@ pub(super) struct CutBody {
 }
 
 impl CutBody {
-    pub fn read(order: &Order, job: &Job) -> Option<CutBody> {
+    pub fn read(order: &Order, job: &Job, topic: Topic) -> Option<CutBody> {
         if !order.present_fields.leaves_a_status() {
             return None;
         }
-        let kept = erased_body(&job.kind, &job.body);
+        let kept = erased_body(job.kind.into_str(), &job.body);
         let hash = Sha256::digest(kept.as_deref().unwrap_or(&job.body));
-        let alone = order.present_fields.leaves_to(&job.kind).then(|| {
-            let no_topic = "";
-            Record::of(order.clone(), no_topic, &job.body, job.created_at.0)
-        });
+        let alone = order
+            .present_fields
+            .leaves_to(topic)
+            .then(|| Record::of(order.clone(), None, &job.body, job.created_at.0));
         Some(CutBody {
             hash: hex::encode(hash),
             alone: alone.map(Box::new),
@@ -66,14 +66,16 @@ pub(super) async fn repetitions(
     let mut bodies: BTreeMap<BodyKey, &str> = BTreeMap::new();
     for (key, job, cut) in &deliveries {
         let body = (key.clone(), cut.hash.clone());
-        bodies.entry(body).or_insert(&job.kind);
+        bodies.entry(body).or_insert(job.kind.into_str());
     }
     let first = order_bodies::remember(tx, &bodies, now).await?;
     let mut repeated = HashSet::new();
     let mut repeats: BTreeMap<&BodyKey, i64> = BTreeMap::new();
     for (key, job, cut) in deliveries {
         let body = (key, cut.hash.clone());
-        let is_first = first.get(&body).is_none_or(|topic| *topic == job.kind);
+        let is_first = first
+            .get(&body)
+            .is_none_or(|topic| *topic == job.kind.into_str());
         if is_first || cut.alone.is_none() {
             continue;
         }
@@ -81,12 +83,12 @@ pub(super) async fn repetitions(
         if let Some((body, _)) = bodies.get_key_value(&body) {
             *repeats.entry(body).or_default() += 1;
         }
-        metrics::counter!("waybill_order_bodies_repeated_total", "topic" => job.kind.clone())
+        metrics::counter!("waybill_order_bodies_repeated_total", "topic" => job.kind.into_str())
             .increment(1);
         tracing::warn!(
             job = %job.id,
             order_id = body.0.1,
-            topic = job.kind,
+            topic = %job.kind,
             "a body came again under another topic, which does not count; see `waybill orders repeated`"
         );
     }

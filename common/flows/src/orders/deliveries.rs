@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use config::Config;
 use domain::job::{Job, JobId};
 use domain::order::record::Record;
-use domain::order::{Customer, Order};
+use domain::order::{Customer, Order, Topic};
 use store::customers::{self, Seen};
 use store::orders::records::OrderKey;
 use store::sql::Tx;
@@ -33,11 +33,11 @@ pub struct Task {
 }
 
 /// Reads the body of a delivery, without any I/O.
-pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
+pub fn prepare(config: &Config, job: &Job, topic: Topic) -> Result<Task> {
     let order = Order::read(&job.body)?;
     let order_id = order.id;
     let customer = order.customer.clone();
-    let is_first = job.kind == "orders/create";
+    let is_first = topic == Topic::Create;
     Ok(Task {
         about: About::read(job),
         order_id,
@@ -45,8 +45,8 @@ pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
         tracking: is_first
             .then(|| TrackingCode::draw(config, order_id))
             .transpose()?,
-        cut: CutBody::read(&order, job),
-        record: Record::of(order, &job.kind, &job.body, job.created_at.0),
+        cut: CutBody::read(&order, job, topic),
+        record: Record::of(order, Some(topic), &job.body, job.created_at.0),
     })
 }
 
@@ -196,7 +196,7 @@ fn question(delivery: &Delivery<'_>, cut: &CutBody) -> Question {
     Question {
         shop,
         order_id,
-        topic: delivery.job.kind.clone(),
+        topic: delivery.job.kind.to_string(),
         stated_at: delivery.task.record.version.at,
         hash: cut.hash().to_owned(),
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use domain::event::{MOST_LISTED, OrderEvent, RequestedLine, TrackedParcel};
-use domain::job::Queue;
+use domain::job::Internal;
 use domain::order::Line;
 use domain::order::outcome::{Change, FulfillmentState, Parcel, changes_from, summary};
 use domain::order::record::Record;
@@ -17,7 +17,7 @@ use super::request::move_cycles;
 use super::settle;
 use super::update::OrderUpdate;
 use crate::outbox::Outbox;
-use crate::{Result, fulfillments, refunds, stock};
+use crate::{Result, refunds, stock};
 
 /// Adds the events of an order's changes, and writes what follows from them.
 pub(super) async fn follow(
@@ -58,7 +58,7 @@ pub(super) async fn follow(
     if let Some(id) = *provider_job {
         let (shop, order_id) = &*key;
         let body = json!({ "shop": shop, "order_id": order_id });
-        outbox.job_with_id(id, Queue::Orders, fulfillments::KIND, key, &body);
+        outbox.job_with_id(id, Internal::RequestFulfillment, key, &body);
     }
     for (cycle, state) in cycles {
         let event = match state {

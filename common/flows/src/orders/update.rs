@@ -142,7 +142,7 @@ pub(super) async fn load_updates(
 
 /// Whether an order locks its agreement, so that the second of an order and its payment sees the
 /// first. Most orders claim no more than their own id, and they do not lock it: if a payment that
-/// names this id comes, it looks for the order once more a minute later (`payments::LINK`).
+/// names this id comes, it looks for the order once more a minute later (`Internal::LinkPayment`).
 fn locks_agreement(record: &Record) -> bool {
     record.cancelled.is_some() || record.pact.value.is_some()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use domain::job::Internal;
 use domain::order::record::Record as OrderRecord;
 use domain::payment::record::Record;
 use domain::time::Timestamp;
@@ -14,7 +15,6 @@ use store::orders::records::OrderKey;
 use store::payments;
 use store::sql::Tx;
 
-use super::{END_WAIT, LINK};
 use crate::outbox::Outbox;
 use crate::sessions::{self, ChangedSession};
 use crate::{Result, orders};
@@ -85,7 +85,12 @@ pub(super) async fn settle(
         let is_found = claims.iter().any(|claim| claim.is_by_id);
         if !is_found && fresh.contains(agreement) && may_be_order_id(agreement) {
             let body = json!({ "pact_id": agreement });
-            outbox.job_of(LINK, agreement, &body, now.plus(SECOND_LOOK));
+            outbox.job_of(
+                Internal::LinkPayment,
+                agreement,
+                &body,
+                now.plus(SECOND_LOOK),
+            );
         }
     }
     let waits_until = outbox.context.config.checkout_order_wait;
@@ -128,7 +133,7 @@ fn ask_to_end_waits(
         };
         if made.iter().any(waits) {
             let body = json!({ "pact_id": agreement });
-            outbox.job_of(END_WAIT, &agreement, &body, at);
+            outbox.job_of(Internal::EndWait, &agreement, &body, at);
         }
     }
 }
@@ -157,7 +162,7 @@ pub(super) async fn end_wait(
             let wait = outbox.context.config.checkout_order_wait;
             let at = outbox.now.plus(wait.unwrap_or(SECOND_LOOK));
             let body = json!({ "pact_id": agreement });
-            outbox.job_of(END_WAIT, &agreement, &body, at);
+            outbox.job_of(Internal::EndWait, &agreement, &body, at);
         }
     }
     orders::end_wait(outbox, tx, &keys).await

@@ -16,7 +16,7 @@ use super::ended::Ended;
 use crate::audit;
 use crate::privacy_requests::{self, By};
 use crate::sql::{Db, Result, Tx};
-use domain::job::{JobId, Queue, Source, State};
+use domain::job::{JobId, Kind, Queue, Source, State};
 use domain::privacy::State as Progress;
 use domain::time::Timestamp;
 
@@ -102,7 +102,7 @@ pub fn refusal(job: &Ended, action: Action) -> Option<Refusal> {
         (Action::Discard, _) | (Action::Replay, State::Dead | State::Ready) => None,
         (Action::Replay, State::Done) if job.queue == Queue::Privacy => Some(Refusal::Request),
         (Action::Replay, State::Done) if source == Source::Internal => Some(Refusal::Call),
-        (Action::Replay, State::Done) => match source.queue(&job.kind) {
+        (Action::Replay, State::Done) => match Kind::of(source, &job.kind) {
             Some(_) => None,
             None => Some(Refusal::Idle),
         },

@@ -101,7 +101,7 @@ pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
 /// Cancels the erasure of a shop while it is held.
 pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
-    if entry.topic != Topic::ShopRedact.as_str() {
+    if entry.topic != Topic::ShopRedact.into_str() {
         return Err(ActionRefused::Duty);
     }
     let mut tx = db.begin().await?;

@@ -385,7 +385,7 @@ fn the_reader_of_a_command_may_go_away() {
 async fn every_topic_and_event_type_can_be_triggered() {
     let shop = Shop::new();
     let _process = shop.start().await;
-    let topics = sandbox::sample::STOREFRONT_TOPICS.iter().zip(0..);
+    let topics = sandbox::sample::storefront_topics().into_iter().zip(0..);
     for (topic, n) in topics {
         // One shop each: two deliveries a second are the limit.
         let from = format!("shop-{n}.example");
@@ -397,7 +397,7 @@ async fn every_topic_and_event_type_can_be_triggered() {
             (&200.into(), &(*topic).into())
         );
     }
-    for kind in sandbox::sample::PAYMENT_TYPES {
+    for kind in sandbox::sample::payment_types() {
         let done = shop.run(&["trigger", kind, "--json"]);
         assert!(done.status.success(), "{kind}: {}", text(&done.stderr));
         let json: Value = serde_json::from_slice(&done.stdout).unwrap();

@@ -28,9 +28,9 @@ mod written;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use domain::job::{Job, JobId};
+use domain::job::{Job, JobId, Kind};
 use domain::privacy::journal::{DecidedCustomers, Erased, Named};
-use domain::privacy::{Decided, Held, Request, SubjectKey, Topic};
+use domain::privacy::{Decided, Held, Request, SubjectKey};
 use domain::time::Timestamp;
 use flows::outbox;
 use process::Parts;
@@ -49,7 +49,7 @@ use super::{Done, begun, export};
 /// How many rows one transaction erases of each table, and how many ids a scan looks for at a time.
 const CHUNK: usize = 100;
 
-/// The body of a job of [`flows::erasure::AGAIN`]: orders of a shop.
+/// The body of a job of [`Internal::EraseAgain`](domain::job::Internal): orders of a shop.
 #[derive(Deserialize)]
 struct Again {
     orders: BTreeSet<i64>,
@@ -194,7 +194,7 @@ pub async fn reapply(
     erased: &Erased,
     decided: Decided,
 ) -> Result<Done> {
-    let (action, note, noted) = if Topic::parse(&job.kind).is_some() {
+    let (action, note, noted) = if matches!(job.kind, Kind::Privacy(_)) {
         let noted = privacy_requests::progress(&parts.db, job.id).await?;
         let noted = noted.map(serde_json::from_value::<Progress>).transpose()?;
         ("customer.erased", Note::Request(job.id), noted)

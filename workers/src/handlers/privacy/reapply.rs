@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use domain::job::{Job, JobId, Queue, Source, State};
+use domain::job::{Internal, Job, JobId, Kind, State};
 use domain::privacy::journal::{self, Entry, Erased, Hash, Wrong};
 use domain::privacy::{Keys, Request, SubjectKey, Topic};
 use flows::Context;
@@ -361,7 +361,7 @@ async fn again(
 /// Enters the tombstones, the job and the request of an erasure. False when it is done.
 async fn enter(tx: &mut Tx, by: By<'_>, erased: &Erased, found: &Found, job: &Job) -> Result<bool> {
     let state = jobs::state(tx, job.id).await?;
-    let topic = Topic::parse(&erased.kind);
+    let topic = super::topic(job);
     if topic.is_none() && state == Some(State::Done) {
         return Ok(false);
     }
@@ -389,7 +389,7 @@ async fn run(
     found: &Found,
     job: &Job,
 ) -> Result<Done> {
-    match Topic::parse(&erased.kind) {
+    match super::topic(job) {
         Some(Topic::ShopRedact) => shop::reapply(parts, exports, job, erased).await,
         Some(Topic::Redact) | None => {
             erase::reapply(
@@ -415,7 +415,7 @@ async fn record(parts: &Parts, job: &Job, done: &Done) -> Result<()> {
     };
     let mut tx = parts.db.begin().await?;
     let finished = jobs::finish(&mut tx, &[job.id], parts.clock.now()).await?;
-    if finished.is_empty() && Topic::parse(&job.kind).is_none() {
+    if finished.is_empty() && super::topic(job).is_none() {
         tx.rollback().await?;
         return Ok(());
     }
@@ -439,7 +439,8 @@ fn job(keys: &Keys, erased: &Erased, found: &Found) -> Job {
         "id": found.named(erased), "email": email.next(), "phone": phone.next(),
     });
     let orders = &erased.named.orders;
-    let body = match Topic::parse(&erased.kind) {
+    let topic = erased.kind.parse::<Topic>().ok();
+    let body = match topic {
         Some(Topic::ShopRedact) => json!({"shop_domain": erased.shop}),
         Some(_) => json!({
             "shop_domain": erased.shop, "customer": customer, "orders_to_redact": orders,
@@ -448,8 +449,7 @@ fn job(keys: &Keys, erased: &Erased, found: &Found) -> Job {
     };
     Job {
         id: erased.job,
-        queue: Queue::Privacy,
-        kind: erased.kind.clone(),
+        kind: topic.map_or(Kind::Internal(Internal::EraseAgain), Kind::Privacy),
         shop: Some(erased.shop.clone()),
         body: Bytes::from(body.to_string()),
         attempts: 0,
@@ -464,14 +464,13 @@ fn job(keys: &Keys, erased: &Erased, found: &Found) -> Job {
 
 /// The same to be inserted. No worker begins it: it is done before the database is served.
 fn new(job: &Job, by: By<'_>) -> NewJob {
-    let topic = Topic::parse(&job.kind);
-    let request = topic.and_then(|topic| Request::read(topic, &job.body).ok());
+    let request = super::topic(job).and_then(|topic| Request::read(topic, &job.body).ok());
     let customer = request.and_then(|request| request.person.id);
     NewJob {
         id: job.id,
-        queue: job.queue,
-        kind: job.kind.clone(),
-        source: topic.map_or(Source::Internal, |_| Source::Storefront),
+        queue: job.kind.queue(),
+        kind: job.kind.to_string(),
+        source: job.kind.row().source,
         shop: job.shop.clone(),
         external_id: None,
         object_id: None,

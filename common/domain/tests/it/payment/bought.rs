@@ -1,19 +1,19 @@
 //! What was bought: checkout sessions and invoices.
 
 use domain::money::Currency;
-use domain::payment::{Invoice, Kind, Metadata, Mode, Object, PaymentStatus, Session};
+use domain::payment::{EventType, Invoice, Metadata, Mode, Object, PaymentStatus, Session};
 
 use super::{NEW, OLD, ada, metadata, money, read, some, usd};
 
 fn session(variant: &str) -> Session {
-    match read(Kind::SessionCompleted, variant).object {
+    match read(EventType::SessionCompleted, variant).object {
         Object::Session(session) => session,
         other => panic!("{other:?}"),
     }
 }
 
 fn invoice(variant: &str) -> Invoice {
-    match read(Kind::InvoicePaid, variant).object {
+    match read(EventType::InvoicePaid, variant).object {
         Object::Invoice(invoice) => invoice,
         other => panic!("{other:?}"),
     }

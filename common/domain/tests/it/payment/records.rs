@@ -5,15 +5,15 @@
 use domain::payment::checkout::{self, Change};
 use domain::payment::record::Record as Payment;
 use domain::payment::subscription::{self, extended};
-use domain::payment::{Event, Kind, PaymentStatus};
+use domain::payment::{Event, EventType, PaymentStatus};
 use serde_json::{Value, json};
 
 use super::{NEW, OLD, body, fixtures};
 use crate::payment_history::pool::every_history;
 
-fn event(kind: Kind, created: i64, object: &Value) -> Event {
+fn event(kind: EventType, created: i64, object: &Value) -> Event {
     let body = json!({
-        "id": format!("evt_{created}"), "created": created, "type": kind.as_str(),
+        "id": format!("evt_{created}"), "created": created, "type": kind.into_str(),
         "data": {"object": object},
     });
     Event::read(body.to_string().as_bytes()).expect("an event")
@@ -30,7 +30,7 @@ fn invoice(created: i64, paid: i64, end: i64, pact: Option<&str>) -> Event {
         "customer": format!("cus_{created}"), "metadata": {"pact_id": pact},
         "lines": {"data": [{"period": {"end": end}}]},
     });
-    event(Kind::InvoicePaid, created, &object)
+    event(EventType::InvoicePaid, created, &object)
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_session_is_as_paid_as_it_ever_was() {
         let object = json!({
             "id": "cs_1", "payment_status": status, "payment_intent": format!("pi_{created}"),
         });
-        let event = event(Kind::SessionCompleted, created, &object);
+        let event = event(EventType::SessionCompleted, created, &object);
         checkout::Record::of(&event).expect("a session").1
     };
     let statuses = ["", "in_orbit", "unpaid", "no_payment_required", "paid"];
@@ -216,7 +216,7 @@ fn a_payment_is_what_its_event_says() {
 
 #[test]
 fn the_type_alone_pays_for_nothing() {
-    let state = |kind: Kind, status: Value| {
+    let state = |kind: EventType, status: Value| {
         let object = json!({
             "id": "pi_1", "amount": 5, "amount_received": 5, "currency": "usd", "status": status,
         });
@@ -226,9 +226,9 @@ fn the_type_alone_pays_for_nothing() {
     };
     let of = |state: &str, received| (state.to_owned(), received);
     let [succeeded, failed, canceled] = [
-        Kind::IntentSucceeded,
-        Kind::IntentFailed,
-        Kind::IntentCanceled,
+        EventType::IntentSucceeded,
+        EventType::IntentFailed,
+        EventType::IntentCanceled,
     ];
     assert_eq!(state(succeeded, json!("succeeded")), of("succeeded", 5));
     assert_eq!(state(succeeded, json!(null)), of("succeeded", 5));

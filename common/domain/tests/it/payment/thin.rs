@@ -1,7 +1,8 @@
 //! Events without their object.
 
-use domain::payment::thin::{ThinEvent, kind};
-use domain::payment::{Event, Kind, Object};
+use domain::job::Kind;
+use domain::payment::thin::ThinEvent;
+use domain::payment::{Event, EventType, Object};
 use domain::privacy::erased_body;
 use serde_json::value::RawValue;
 
@@ -10,7 +11,7 @@ const BODY: &[u8] = include_bytes!("../../fixtures/profiles/stripe.thin_event.js
 #[test]
 fn a_thin_event_becomes_the_event_that_it_stands_for() {
     let thin = ThinEvent::read(BODY).unwrap();
-    assert_eq!(thin.kind, Kind::IntentSucceeded);
+    assert_eq!(thin.kind, EventType::IntentSucceeded);
     assert_eq!(thin.path, "/v1/payment_intents/pi_3Thin1");
     assert_eq!(thin.created, 1_793_182_965);
     let object = r#"{"id":"pi_3Thin1","object":"payment_intent","amount":1099,"currency":"usd","status":"succeeded"}"#;
@@ -57,9 +58,10 @@ fn only_a_path_of_the_api_is_ever_asked_with_our_key() {
 
 #[test]
 fn the_types_of_thin_events_are_ours_with_a_version_before_them() {
-    assert_eq!(kind("v1.charge.refunded"), Some(Kind::ChargeRefunded));
-    assert_eq!(kind("charge.refunded"), None);
-    assert_eq!(kind("v1.billing.meter.no_meter_found"), None);
+    let thin = |of| Some(Kind::ThinPayment(of));
+    let named = Kind::named("v1.charge.refunded");
+    assert_eq!(named, thin(EventType::ChargeRefunded));
+    assert_eq!(Kind::named("v1.billing.meter.no_meter_found"), None);
     assert!(Event::read(BODY).is_err(), "it has no object");
     let kept = erased_body("v1.payment_intent.succeeded", BODY).unwrap();
     assert_eq!(ThinEvent::read(&kept), ThinEvent::read(BODY));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::payment::Kind;
+use domain::payment::EventType;
 use domain::payment::ledger::{Account, LedgerEntry, Posting, postings};
 use domain::payment::record::Record;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn balances<'a>(postings: impl IntoIterator<Item = &'a Posting>) -> Books {
 
 /// What the ledger must contain, computed from the facts of the events alone.
 fn expected(facts: &[&EventFacts]) -> Books {
-    let most = |kind: Kind| {
+    let most = |kind: EventType| {
         let moved = facts.iter().filter(|it| it.kind == kind).map(|it| it.moved);
         i128::from(moved.max().unwrap_or(0))
     };
@@ -38,13 +38,13 @@ fn expected(facts: &[&EventFacts]) -> Books {
     // What the intent says counts before what a charge has copied from it.
     let linked = |reported: fn(&EventFacts) -> Option<&'static str>| {
         let reported = facts.iter().filter_map(|it| {
-            let is_of_intent = it.kind != Kind::ChargeRefunded;
+            let is_of_intent = it.kind != EventType::ChargeRefunded;
             Some((is_of_intent, it.created, &it.id, reported(it)?))
         });
         reported.max().map(|(_, _, _, reported)| reported)
     };
-    let received = most(Kind::IntentSucceeded);
-    let refunded = most(Kind::ChargeRefunded);
+    let received = most(EventType::IntentSucceeded);
+    let refunded = most(EventType::ChargeRefunded);
     let pact = linked(|it| it.pact).map_or("held".to_owned(), |it| format!("released:{it}"));
     let customer = linked(|it| it.customer);
     let customer = customer.map_or("credited".to_owned(), |it| format!("credited:{it}"));

@@ -1,13 +1,13 @@
 //! Events of one payment, and the histories that they make.
 
 use domain::payment::record::Record;
-use domain::payment::{Event, Kind};
+use domain::payment::{Event, EventType};
 use serde_json::json;
 
 /// The facts that one event reports, independent of how events are read and merged.
 #[derive(Clone, Debug)]
 pub struct EventFacts {
-    pub kind: Kind,
+    pub kind: EventType,
     pub created: i64,
     pub id: String,
     pub amount: i64,
@@ -21,7 +21,7 @@ pub struct EventFacts {
 }
 
 impl EventFacts {
-    fn new(kind: Kind, created: i64, id: &str, moved: i64) -> Self {
+    fn new(kind: EventType, created: i64, id: &str, moved: i64) -> Self {
         EventFacts {
             kind,
             created,
@@ -45,8 +45,8 @@ impl EventFacts {
 
     pub fn record(&self) -> Record {
         let of = |kind| self.kind == kind;
-        let succeeded = of(Kind::IntentSucceeded);
-        let object = if of(Kind::ChargeRefunded) {
+        let succeeded = of(EventType::IntentSucceeded);
+        let object = if of(EventType::ChargeRefunded) {
             json!({
                 "id": "ch_9", "object": "charge", "payment_intent": "pi_7",
                 "amount": self.amount, "amount_refunded": self.moved,
@@ -56,8 +56,8 @@ impl EventFacts {
             })
         } else {
             let status = match self.kind {
-                Kind::IntentSucceeded => "succeeded",
-                Kind::IntentCanceled => "canceled",
+                EventType::IntentSucceeded => "succeeded",
+                EventType::IntentCanceled => "canceled",
                 _ => "requires_payment_method",
             };
             json!({
@@ -70,7 +70,7 @@ impl EventFacts {
         };
         let body = json!({
             "id": self.id, "object": "event", "created": self.created,
-            "type": self.kind.as_str(), "data": {"object": object},
+            "type": self.kind.into_str(), "data": {"object": object},
         });
         let event = Event::read(body.to_string().as_bytes()).expect("an event");
         let (id, record) = Record::of(&event).expect("a payment");
@@ -83,15 +83,16 @@ impl EventFacts {
 pub fn life() -> Vec<EventFacts> {
     let failed = |created, id, charge| EventFacts {
         charge,
-        ..EventFacts::new(Kind::IntentFailed, created, id, 0)
+        ..EventFacts::new(EventType::IntentFailed, created, id, 0)
     };
-    let succeeded = |created, id| EventFacts::new(Kind::IntentSucceeded, created, id, 1000);
-    let refunded = |created, id, moved| EventFacts::new(Kind::ChargeRefunded, created, id, moved);
+    let succeeded = |created, id| EventFacts::new(EventType::IntentSucceeded, created, id, 1000);
+    let refunded =
+        |created, id, moved| EventFacts::new(EventType::ChargeRefunded, created, id, moved);
     vec![
         failed(1, "a", Some("ch_1")),
         failed(1, "b", Some("ch_1")),
         failed(2, "c", None),
-        EventFacts::new(Kind::IntentCanceled, 3, "d", 0),
+        EventFacts::new(EventType::IntentCanceled, 3, "d", 0),
         succeeded(4, "e"),
         succeeded(4, "f").linked(Some("P"), Some("C")),
         refunded(5, "g", 300),
@@ -105,10 +106,10 @@ pub fn life() -> Vec<EventFacts> {
 pub fn pool() -> Vec<EventFacts> {
     let mut pool = life();
     let kinds = [
-        Kind::IntentFailed,
-        Kind::IntentCanceled,
-        Kind::IntentSucceeded,
-        Kind::ChargeRefunded,
+        EventType::IntentFailed,
+        EventType::IntentCanceled,
+        EventType::IntentSucceeded,
+        EventType::ChargeRefunded,
     ];
     // No other attempt comes between two events of one attempt.
     let links = [
@@ -121,7 +122,7 @@ pub fn pool() -> Vec<EventFacts> {
     for (index, (created, charge, pact, customer)) in (0..).zip(links) {
         for kind in kinds {
             for moved in [0, 250 * index, 1000, 1200] {
-                let id = format!("{}{index}{moved}", kind.as_str());
+                let id = format!("{}{index}{moved}", kind.into_str());
                 let facts = EventFacts::new(kind, created, &id, moved).linked(pact, customer);
                 pool.push(EventFacts { charge, ..facts });
             }

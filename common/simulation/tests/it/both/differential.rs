@@ -96,7 +96,7 @@ fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Delivery => "orders/paid",
         Kind::Refund => "refunds/issue",
-        Kind::Webhook => "webhooks/send",
+        Kind::Webhook => "endpoints/send",
     }
 }
 

@@ -179,11 +179,11 @@ async fn a_payment_event_sent_twice_is_one_job_and_two_successes() {
 #[tokio::test]
 async fn every_topic_and_event_type_becomes_a_job_of_its_queue() {
     let service = service().manual_clock().without_workers().start().await;
-    for topic in sandbox::sample::STOREFRONT_TOPICS {
+    for topic in sandbox::sample::storefront_topics() {
         let from = order(topic, 1).of_shop(sandbox::sample::shop());
         is(&service, &from.id(topic), 200, OK).await;
     }
-    for kind in sandbox::sample::PAYMENT_TYPES {
+    for kind in sandbox::sample::payment_types() {
         let body = sandbox::sample::payment(kind, 1, START.0).unwrap();
         is(&service, &payment(body), 200, OK).await;
     }

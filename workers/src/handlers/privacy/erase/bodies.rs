@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use domain::job::{JobId, State};
+use domain::order::Topic;
 use domain::privacy::{Mentions, SubjectKey, erased_body};
 use store::erasure::{self, Kept};
 use store::people;
@@ -103,7 +104,7 @@ impl Erasure<'_> {
     async fn write_order_tombstones(&mut self, theirs: &[Kept]) -> Result<()> {
         let orders = theirs
             .iter()
-            .filter(|kept| kept.kind.starts_with("orders/"));
+            .filter(|kept| Topic::is_of_an_order(&kept.kind));
         let ids = orders.filter_map(|kept| Mentions::of(&kept.body).order);
         let ids: BTreeSet<i64> = ids.collect();
         if ids.is_empty() {
