@@ -4,6 +4,7 @@ pub mod alerts;
 pub mod checkpoints;
 pub mod command;
 pub mod connect;
+pub mod doctor;
 pub mod installing;
 pub mod live;
 pub mod orders;

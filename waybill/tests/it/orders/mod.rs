@@ -1,3 +1,5 @@
 //! Orders, from their deliveries to what follows from them.
 
 pub mod notifications;
+pub mod providers;
+pub mod samples;

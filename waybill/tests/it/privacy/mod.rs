@@ -1,5 +1,6 @@
 //! Tests of privacy requests, and of how long data is kept.
 
 pub mod api;
+pub mod deadline;
 pub mod key;
 pub mod mail;

@@ -1,7 +1,6 @@
 //! The calls that orders make to the two providers. Each has its effect there only once, whatever
 //! goes wrong meanwhile, and other work does not wait for a provider that does not answer.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use sandbox::{
     Fault, FaultInjector, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN,
 };
 use serde_json::{Value, json};
-use store::{job_attempts, jobs};
+use store::jobs;
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator;
@@ -27,30 +26,30 @@ use crate::support::{
     without_pauses,
 };
 
-async fn sandbox() -> Sandbox {
+pub async fn sandbox() -> Sandbox {
     Sandbox::start(SandboxOptions::default()).await.unwrap()
 }
 
-fn with_storefront(options: Options, sandbox: &Sandbox, token: &str) -> Options {
+pub fn with_storefront(options: Options, sandbox: &Sandbox, token: &str) -> Options {
     options
         .setting("STOREFRONT_API_URL", &sandbox.storefront_url())
         .setting("STOREFRONT_API_TOKEN", token)
 }
 
-fn with_payment(options: Options, sandbox: &Sandbox, key: &str) -> Options {
+pub fn with_payment(options: Options, sandbox: &Sandbox, key: &str) -> Options {
     options
         .setting("PAYMENT_API_URL", &sandbox.payment_url())
         .setting("PAYMENT_API_KEY", key)
 }
 
 /// A service that knows both providers.
-fn with_both(sandbox: &Sandbox) -> Options {
+pub fn with_both(sandbox: &Sandbox) -> Options {
     let options = with_storefront(service(), sandbox, STOREFRONT_TOKEN);
     with_payment(options, sandbox, PAYMENT_KEY)
 }
 
 /// The payment provider captures ten dollars, `pi_<nth>`.
-fn capture(sandbox: &Sandbox, nth: i64, pact: &str) {
+pub fn capture(sandbox: &Sandbox, nth: i64, pact: &str) {
     sandbox.payment().add_intent(Intent {
         id: format!("pi_{nth}"),
         amount: CAPTURED,
@@ -59,12 +58,12 @@ fn capture(sandbox: &Sandbox, nth: i64, pact: &str) {
     });
 }
 
-fn now(service: &Service) -> Timestamp {
+pub fn now(service: &Service) -> Timestamp {
     service.clock().now()
 }
 
 /// An order that is cancelled, and its payment `pi_<id>`, which finds it by the order's id.
-async fn cancel_with_payment(service: &Service, sandbox: &Sandbox, id: i64) {
+pub async fn cancel_with_payment(service: &Service, sandbox: &Sandbox, id: i64) {
     capture(sandbox, id, &id.to_string());
     let deliveries = [
         captured(now(service), id, &id.to_string()),
@@ -73,7 +72,7 @@ async fn cancel_with_payment(service: &Service, sandbox: &Sandbox, id: i64) {
     post_all(service, &deliveries).await;
 }
 
-async fn refund(service: &Service, id: i64) -> Value {
+pub async fn refund(service: &Service, id: i64) -> Value {
     let key = service.api_key().await;
     let order = shown(service, &key, SHOP, id).await;
     let refunds = order["refunds"].as_array().unwrap();
@@ -82,7 +81,7 @@ async fn refund(service: &Service, id: i64) -> Value {
 }
 
 /// What the storefront has answered to the request for an order's fulfilment.
-async fn at_storefront(service: &Service, id: i64) -> (String, Option<String>) {
+pub async fn at_storefront(service: &Service, id: i64) -> (String, Option<String>) {
     let row = service
         .db()
         .query("select provider_state, provider_id from fulfillments where order_id = $1")
@@ -94,20 +93,20 @@ async fn at_storefront(service: &Service, id: i64) -> (String, Option<String>) {
 }
 
 /// Every idempotency key was used so often.
-fn each_key(fault_injector: &FaultInjector, keys: usize, times: u32) {
+pub fn each_key(fault_injector: &FaultInjector, keys: usize, times: u32) {
     let by_key = fault_injector.requests_by_key();
     assert_eq!(by_key.len(), keys, "{by_key:?}");
     assert!(by_key.values().all(|it| *it == times), "{by_key:?}");
 }
 
-fn made(orders: impl IntoIterator<Item = i64>) -> BTreeMap<(String, i64), u32> {
+pub fn made(orders: impl IntoIterator<Item = i64>) -> BTreeMap<(String, i64), u32> {
     orders
         .into_iter()
         .map(|id| ((SHOP.to_owned(), id), 1))
         .collect()
 }
 
-fn given_back(payments: impl IntoIterator<Item = i64>) -> BTreeMap<String, u32> {
+pub fn given_back(payments: impl IntoIterator<Item = i64>) -> BTreeMap<String, u32> {
     payments
         .into_iter()
         .map(|nth| (format!("pi_{nth}"), 1))
@@ -115,7 +114,7 @@ fn given_back(payments: impl IntoIterator<Item = i64>) -> BTreeMap<String, u32> 
 }
 
 /// The one job of a kind, if there is one: its state, attempts and last error.
-async fn job(service: &Service, kind: &str) -> (String, i64, String) {
+pub async fn job(service: &Service, kind: &str) -> (String, i64, String) {
     let row = service
         .db()
         .query("select state, attempts, last_error from jobs where kind = $1")
@@ -129,8 +128,9 @@ async fn job(service: &Service, kind: &str) -> (String, i64, String) {
     (state, attempts, error.unwrap_or_default())
 }
 
-const FULFILLMENT: &str = "fulfillments/request";
-const REFUND: &str = "refunds/issue";
+pub const FULFILLMENT: &str = "fulfillments/request";
+
+pub const REFUND: &str = "refunds/issue";
 
 const CONFIRM: &str = "topics/confirm";
 
@@ -150,7 +150,7 @@ fn stands(sandbox: &Sandbox, order: &Value) {
 }
 
 /// The fulfilment's state, and how many refunds there are.
-async fn state(service: &Service, id: i64) -> (String, usize) {
+pub async fn state(service: &Service, id: i64) -> (String, usize) {
     let key = service.api_key().await;
     let order = shown(service, &key, SHOP, id).await;
     let state = order["fulfillment"]["state"].as_str().unwrap().to_owned();
@@ -585,172 +585,8 @@ async fn what_the_provider_had_given_back_already_is_not_an_error() {
     service.stop().await;
 }
 
-/// Both providers go wrong so on every way there is, and are mended: everything happens once,
-/// within the first run of each job. Returns what the storefront's part came to.
-async fn goes_wrong(fault: Fault, storefront_requests: u64) -> String {
-    let sandbox = sandbox().await;
-    let service = with_both(&sandbox).manual_clock().start().await;
-    let storefront = &sandbox.storefront().fault_injector;
-    // What is asked first, what is asked then, and in between a try that gets through.
-    storefront.fail_next(1, fault);
-    storefront.fail_next(1, Fault::Slow(Duration::ZERO));
-    storefront.fail_next(1, fault);
-    sandbox.payment().fault_injector.fail_next(2, fault);
-    deliver_without_waiting(
-        &service,
-        &order_delivery("orders/paid", &body(1, 1, "paid")),
-    )
-    .await;
-    cancel_with_payment(&service, &sandbox, 2).await;
-    without_pauses(service.clock(), service.settled()).await;
-    assert_eq!(service.jobs(State::Dead).await, 0);
-    let attempts = "select cast(coalesce(sum(attempts), 0) as bigint) as n from jobs";
-    assert_eq!(service.count(attempts).await, 0, "no run failed");
-    assert_eq!(sandbox.storefront().created(), made([1]));
-    assert_eq!(storefront.requests(), storefront_requests);
-    assert_eq!(sandbox.payment().refunds(), given_back([2]));
-    assert_eq!(sandbox.payment().refunded("pi_2"), CAPTURED);
-    assert_eq!(
-        refund(&service, 2).await["state"],
-        "issued",
-        "one key, one answer"
-    );
-    let (state, _) = at_storefront(&service, 1).await;
-    service.stop().await;
-    state
-}
-
-async fn deliver_without_waiting(service: &Service, delivery: &Delivery) {
+pub async fn deliver_without_waiting(service: &Service, delivery: &Delivery) {
     post_all(service, std::slice::from_ref(delivery)).await;
-}
-
-#[tokio::test]
-async fn a_provider_that_answers_500_is_asked_again() {
-    assert_eq!(goes_wrong(Fault::Status(500), 5).await, "created");
-}
-
-#[tokio::test]
-async fn a_provider_that_has_had_too_many_calls_is_asked_again() {
-    assert_eq!(goes_wrong(Fault::RateLimit, 5).await, "created");
-}
-
-#[tokio::test]
-async fn a_proxy_that_answers_for_a_provider_is_not_believed() {
-    assert_eq!(goes_wrong(Fault::Html, 5).await, "created");
-}
-
-#[tokio::test]
-async fn a_provider_that_is_silent_is_asked_again() {
-    assert_eq!(goes_wrong(Fault::Timeout, 5).await, "created");
-}
-
-#[tokio::test]
-async fn an_effect_whose_answer_is_lost_is_not_made_again() {
-    // The second look finds nothing open: our own fulfilment, which we cannot know.
-    assert_eq!(goes_wrong(Fault::Lose, 4).await, "not_needed");
-}
-
-#[tokio::test]
-async fn an_effect_whose_answer_comes_too_late_is_not_made_again() {
-    let late = Fault::Slow(Duration::from_secs(6));
-    assert_eq!(goes_wrong(late, 4).await, "not_needed");
-}
-
-#[tokio::test]
-async fn a_provider_that_takes_its_time_is_waited_for() {
-    let sandbox = sandbox().await;
-    let service = with_both(&sandbox).start().await;
-    // Long enough for the sweep to look for what was lost.
-    let slow = Fault::Slow(Duration::from_millis(4500));
-    let storefront = &sandbox.storefront().fault_injector;
-    storefront.fail_next(1, Fault::Slow(Duration::ZERO));
-    storefront.fail(slow);
-    sandbox.payment().fault_injector.fail(slow);
-    deliver_without_waiting(
-        &service,
-        &order_delivery("orders/paid", &body(1, 1, "paid")),
-    )
-    .await;
-    cancel_with_payment(&service, &sandbox, 2).await;
-    service.settled().await;
-    assert_eq!(sandbox.storefront().fault_injector.requests(), 2);
-    assert_eq!(sandbox.payment().fault_injector.requests(), 1);
-    assert_eq!(at_storefront(&service, 1).await.0, "created");
-    assert_eq!(refund(&service, 2).await["state"], "issued");
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn() {
-    let sandbox = sandbox().await;
-    let service = with_both(&sandbox).manual_clock().start().await;
-    let fault_injector = &sandbox.payment().fault_injector;
-    fault_injector.fail(Fault::Status(500));
-    cancel_with_payment(&service, &sandbox, 7).await;
-    let second = Duration::from_secs(1);
-    let moment = Duration::from_millis(1);
-    for (tries, seconds) in (1..).zip([1, 2, 4]) {
-        eventually("it is tried", async || fault_injector.requests() == tries).await;
-        // A try that has failed waits, and not a moment less than it should.
-        let slept = Cell::new(None);
-        eventually("it waits", async || {
-            slept.set(service.clock().until_next_wake());
-            slept.get().is_some()
-        })
-        .await;
-        assert_eq!(slept.get(), Some(second * seconds));
-        service
-            .clock()
-            .advance((second * seconds).saturating_sub(moment));
-        pause(Duration::from_millis(50)).await;
-        assert_eq!(fault_injector.requests(), tries);
-        service.clock().advance(moment);
-    }
-    // One failure of the job; while the provider is left alone its turn is deferred, and that is
-    // none.
-    eventually("the job has failed once", async || {
-        job(&service, REFUND).await.1 == 1
-    })
-    .await;
-    assert_eq!(fault_injector.requests(), 4);
-    service
-        .execute(
-            "update jobs set notified_at = null, run_at = created_at where kind = 'refunds/issue'",
-        )
-        .await;
-    eventually("the job is deferred", async || {
-        let deferred = "select count(*) as n from jobs
-                        where kind = 'refunds/issue' and run_at > created_at";
-        service.count(deferred).await == 1
-    })
-    .await;
-    let (state, attempts, error) = job(&service, REFUND).await;
-    assert_eq!((state.as_str(), attempts), ("ready", 1), "{error}");
-    // What the provider answered stays visible while it is left alone.
-    assert!(error.contains("COMMERCE_003"), "{error}");
-    assert!(error.contains("answered 500"), "{error}");
-    let row = "select id from jobs where kind = 'refunds/issue'";
-    let row = service.db().query(row).fetch_one().await.unwrap();
-    let tried = job_attempts::list(service.db(), row.get("id").unwrap());
-    let tried = tried.await.unwrap();
-    assert_eq!(tried.len(), 1, "a run that did not ask is no attempt");
-    assert_eq!((tried[0].number, tried[0].status), (1, Some(500)));
-    assert_eq!(
-        (tried[0].outcome.as_str(), tried[0].duration_ms),
-        ("retried", 7000),
-        "with the pauses of 1, 2 and 4 seconds"
-    );
-    assert_eq!(tried[0].error, error);
-    assert_eq!(refund(&service, 7).await["state"], "requested");
-    fault_injector.clear_faults();
-    service.clock().advance(Duration::from_mins(1));
-    service.settled().await;
-    assert_eq!(job(&service, REFUND).await.1, 1, "deferred, not failed");
-    assert_eq!(refund(&service, 7).await["state"], "issued");
-    each_key(fault_injector, 1, 5);
-    let kinds = kinds(service.db(), SHOP, 7).await;
-    assert_eq!(times(&kinds, "order.refund_issued"), 1);
-    service.stop().await;
 }
 
 /// A refund is asked for, which fails, and another process claims its job before the next try. The job, and until
@@ -826,7 +662,7 @@ async fn the_answer_to_a_call_whose_job_was_claimed_by_another_process_is_not_wr
 }
 
 /// The dead job of a kind after one request, with its error.
-async fn refused(service: &Service, fault_injector: &FaultInjector, kind: &str) -> String {
+pub async fn refused(service: &Service, fault_injector: &FaultInjector, kind: &str) -> String {
     eventually("it is refused", async || {
         job(service, kind).await.0 == "dead"
     })
@@ -846,185 +682,6 @@ async fn refused(service: &Service, fault_injector: &FaultInjector, kind: &str) 
     let kept = "select count(*) as n from jobs where state = 'dead' and body is not null";
     assert_eq!(service.count(kept).await, 1, "it can be run again");
     error
-}
-
-async fn storefront_refuses(token: &str, fault: Option<Fault>) -> String {
-    let sandbox = sandbox().await;
-    let service = with_storefront(service(), &sandbox, token).start().await;
-    let fault_injector = &sandbox.storefront().fault_injector;
-    if let Some(fault) = fault {
-        fault_injector.fail(fault);
-    }
-    deliver_without_waiting(
-        &service,
-        &order_delivery("orders/paid", &body(7, 1, "paid")),
-    )
-    .await;
-    let error = refused(&service, fault_injector, FULFILLMENT).await;
-    let key = service.api_key().await;
-    let order = shown(&service, &key, SHOP, 7).await;
-    let fulfillment = &order["fulfillment"];
-    assert_eq!(fulfillment["state"], "requested", "still to be shipped");
-    assert_eq!(fulfillment["provider_state"], "failed");
-    let kinds = kinds(service.db(), SHOP, 7).await;
-    assert_eq!(times(&kinds, "order.fulfillment_failed"), 1);
-    service.stop().await;
-    error
-}
-
-async fn payment_refuses(key: &str, fault: Option<Fault>, is_known: bool) -> String {
-    let sandbox = sandbox().await;
-    let service = with_payment(service(), &sandbox, key).start().await;
-    let fault_injector = &sandbox.payment().fault_injector;
-    if let Some(fault) = fault {
-        fault_injector.fail(fault);
-    }
-    if is_known {
-        capture(&sandbox, 7, "7");
-    }
-    let deliveries = [
-        captured(now(&service), 7, "7"),
-        order_delivery("orders/cancelled", &cancelled(7, 1, "paid")),
-    ];
-    post_all(&service, &deliveries).await;
-    let error = refused(&service, fault_injector, REFUND).await;
-    let refund = refund(&service, 7).await;
-    assert_eq!(
-        (&refund["state"], &refund["amount"]),
-        (&json!("failed"), &json!("10.00"))
-    );
-    let events = events(service.db(), SHOP, 7).await;
-    let failed = events
-        .iter()
-        .filter(|(kind, _)| kind == "order.refund_failed");
-    let failed: Vec<&Value> = failed.map(|(_, body)| body).collect();
-    let expected = json!({
-        "payment_id": "pi_7", "amount": "10.00", "currency": "USD", "error": error,
-        "shop": SHOP, "order_id": "7",
-    });
-    assert_eq!(failed, [&expected]);
-    no_person_in_events_and_jobs(&service).await;
-    service.stop().await;
-    error
-}
-
-#[tokio::test]
-async fn a_storefront_that_refuses_makes_a_dead_job_that_says_what_to_do() {
-    let error = storefront_refuses(STOREFRONT_TOKEN, Some(Fault::Status(404))).await;
-    assert!(
-        error.contains("404; does STOREFRONT_API_URL belong"),
-        "{error}"
-    );
-    let error = storefront_refuses(STOREFRONT_TOKEN, Some(Fault::Status(400))).await;
-    assert!(error.contains("refused: it answered 400"), "{error}");
-}
-
-#[tokio::test]
-async fn a_payment_provider_that_refuses_makes_a_dead_job_and_a_failed_refund() {
-    let error = payment_refuses(PAYMENT_KEY, None, false).await;
-    assert!(error.contains("resource_missing"), "{error}");
-    let error = payment_refuses(PAYMENT_KEY, Some(Fault::Status(400)), true).await;
-    assert!(error.contains("refused: it answered 400"), "{error}");
-}
-
-#[tokio::test]
-async fn a_wrong_credential_costs_no_call_its_life() {
-    let sandbox = sandbox().await;
-    let service = with_storefront(service(), &sandbox, "wrong-token");
-    let service = with_payment(service, &sandbox, PAYMENT_KEY)
-        .manual_clock()
-        .start()
-        .await;
-    sandbox
-        .payment()
-        .fault_injector
-        .fail_next(1, Fault::Status(403));
-    cancel_with_payment(&service, &sandbox, 7).await;
-    deliver_without_waiting(
-        &service,
-        &order_delivery("orders/paid", &body(8, 1, "paid")),
-    )
-    .await;
-    let settings = [
-        (FULFILLMENT, "401; check STOREFRONT_API_TOKEN"),
-        (REFUND, "403; check PAYMENT_API_KEY"),
-    ];
-    for (kind, reported) in settings {
-        eventually("it says what to mend", async || {
-            job(&service, kind).await.2.contains(reported)
-        })
-        .await;
-        let (state, attempts, error) = job(&service, kind).await;
-        assert_eq!((state.as_str(), attempts), ("ready", 0), "{error}");
-        assert!(!error.contains("wrong-token"), "{error}");
-    }
-    // While the storefront is left alone, its job still says what to mend.
-    service
-        .execute(
-            "update jobs set notified_at = null, run_at = created_at
-             where kind = 'fulfillments/request'",
-        )
-        .await;
-    eventually("it is deferred", async || {
-        let deferred = "select count(*) as n from jobs
-                        where kind = 'fulfillments/request' and run_at > created_at";
-        service.count(deferred).await == 1
-    })
-    .await;
-    assert!(job(&service, FULFILLMENT).await.2.contains(settings[0].1));
-    let row = "select id from jobs where kind = 'fulfillments/request'";
-    let row = service.db().query(row).fetch_one().await.unwrap();
-    let tried = job_attempts::list(service.db(), row.get("id").unwrap());
-    let tried = tried.await.unwrap();
-    assert_eq!(tried.len(), 1);
-    assert_eq!(
-        (tried[0].outcome.as_str(), tried[0].status),
-        ("deferred", Some(401))
-    );
-    // A moment later the provider is asked again.
-    service.clock().advance(Duration::from_secs(6));
-    service
-        .execute(
-            "update jobs set notified_at = null, run_at = created_at where kind = 'refunds/issue'",
-        )
-        .await;
-    eventually("the refund is issued", async || {
-        job(&service, REFUND).await.0 == "done"
-    })
-    .await;
-    assert_eq!(sandbox.payment().refunds(), given_back([7]));
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn an_order_that_the_storefront_holds_back_is_asked_for_again() {
-    let sandbox = sandbox().await;
-    let service = with_storefront(service(), &sandbox, STOREFRONT_TOKEN)
-        .start()
-        .await;
-    sandbox.storefront().hold(SHOP, 7, true);
-    deliver_without_waiting(
-        &service,
-        &order_delivery("orders/paid", &body(7, 1, "paid")),
-    )
-    .await;
-    eventually("it waits", async || {
-        job(&service, FULFILLMENT)
-            .await
-            .2
-            .contains("asked again later")
-    })
-    .await;
-    let (state, attempts, error) = job(&service, FULFILLMENT).await;
-    assert_eq!((state.as_str(), attempts), ("ready", 0), "{error}");
-    assert!(sandbox.storefront().created().is_empty());
-    sandbox.storefront().hold(SHOP, 7, false);
-    service
-        .execute("update jobs set notified_at = null, run_at = created_at where state = 'ready'")
-        .await;
-    service.settled().await;
-    assert_eq!(sandbox.storefront().created()[&(SHOP.to_owned(), 7)], 1);
-    service.stop().await;
 }
 
 #[tokio::test]

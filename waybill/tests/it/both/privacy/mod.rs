@@ -1,7 +1,6 @@
 //! Privacy requests, and how long data is kept.
 
 pub mod commands;
-pub mod deadline;
 pub mod erasure;
 pub mod export;
 pub mod intake;
