@@ -352,7 +352,7 @@ impl State {
             16 => (
                 Fault::Clock(self.random.between(-90_000, 90_000)),
                 Place::Begin,
-                any / 2,
+                early,
             ),
             _ => {
                 let all = Trouble::ALL;
@@ -397,11 +397,14 @@ impl State {
     }
 
     /// Ends a process. It is started again soon.
-    pub fn crash(&mut self, process: usize) {
+    fn crash(&mut self, process: usize, is_fault: bool) {
         let pause = Duration::from_millis(self.random.between(50, 2_500).cast_unsigned());
         let is_in_call = self.open.values().any(|it| it.call.is_some());
-        // A claim ends by itself, and what waited in the process is found again.
-        self.allow(if is_in_call { 75 } else { 45 });
+        // A claim ends by itself, and what waited in the process is found again. A job that ends its process again and
+        // again has its time already.
+        if is_fault {
+            self.allow(if is_in_call { 75 } else { 45 });
+        }
         self.disturb(pause);
         let it = &mut self.processes[process];
         it.life += 1;
@@ -602,7 +605,7 @@ impl Director for Schedule {
                 }
                 Behaviour::Kills(_) => {
                     state.jobs.entry(job).or_default().interrupted += 1;
-                    state.crash(process);
+                    state.crash(process, false);
                     return never();
                 }
             }
@@ -619,7 +622,7 @@ impl Director for Schedule {
         let is_within = matches!(reached, Reached::Moment(Moment::Write | Moment::Commit, _));
         match fault {
             Some(Fault::Crash) => {
-                state.crash(process);
+                state.crash(process, true);
                 return never();
             }
             Some(Fault::Freeze(length)) if is_outside => {
