@@ -214,11 +214,11 @@ create table customers (
     shop text not null,
     id bigint not null,
     email text,
-    -- The address in the form in which addresses are compared. Null when it is still to be filled
-    -- in, which happens before anybody is searched. Empty when `email` is no address.
+    -- The address in the form in which addresses are compared. The two databases do not agree on lower case, so it is made in
+    -- Rust. Empty when `email` is no address.
     email_key text,
     phone text,
-    -- The number in the form in which numbers are compared; null and empty as for email_key.
+    -- The number in the form in which numbers are compared; empty when `phone` is no number.
     phone_key text,
     first_name text,
     last_name text,
@@ -237,9 +237,6 @@ create table customers (
 -- A person is found by these.
 create index customers_email on customers (shop, email_key) where email_key is not null;
 create index customers_phone on customers (shop, phone_key) where phone_key is not null;
--- Rows whose key is still to be filled in.
-create index customers_no_email_key on customers (shop, id) where (email is null) <> (email_key is null);
-create index customers_no_phone_key on customers (shop, id) where (phone is null) <> (phone_key is null);
 
 -- The orders of a shop. Each row is what all deliveries of the order come to.
 create table orders (
@@ -323,9 +320,6 @@ create index orders_partially_paid on orders (updated_at, id)
 create index orders_customer on orders (shop, customer_id, id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
 create index orders_phone on orders (shop, phone_key) where phone_key is not null;
--- Rows whose key is still to be filled in.
-create index orders_no_email_key on orders (shop, id) where (email is null) <> (email_key is null);
-create index orders_no_phone_key on orders (shop, id) where (phone is null) <> (phone_key is null);
 
 -- The lines of an order, as its newest version lists them.
 create table order_lines (
@@ -530,7 +524,7 @@ create table payments (
     -- Why the latest failed attempt failed: the provider's codes and ids, as JSON.
     failure text,
     -- Which event reported each of the parts, by name, as JSON.
-    versions text,
+    versions text not null,
     -- The time in the id of the payment's last event. The next event's id gets a later time,
     -- whatever the clocks say.
     events_at bigint not null default 0,
@@ -546,8 +540,6 @@ create index payments_pact on payments (pact_id) where pact_id is not null;
 create index payments_invoice on payments (invoice) where invoice is not null;
 -- A person's payments are found by this.
 create index payments_email on payments (email_key) where email_key is not null;
--- Rows whose key is still to be filled in.
-create index payments_no_email_key on payments (id) where (receipt_email is null) <> (email_key is null);
 -- A customer of the payment provider leads to the customer's payments.
 create index payments_customer on payments (customer_id) where customer_id is not null;
 
@@ -617,8 +609,6 @@ create index checkout_sessions_subscription on checkout_sessions (subscription) 
 create index checkout_sessions_invoice on checkout_sessions (invoice) where invoice is not null;
 -- A person's checkout sessions are found by this.
 create index checkout_sessions_email on checkout_sessions (email_key) where email_key is not null;
--- Rows whose key is still to be filled in.
-create index checkout_sessions_no_email_key on checkout_sessions (id) where (email is null) <> (email_key is null);
 create index checkout_sessions_customer on checkout_sessions (customer_id) where customer_id is not null;
 
 -- Which payment and which subscription a paid invoice belongs to.

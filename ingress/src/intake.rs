@@ -505,7 +505,7 @@ async fn write(
         .iter()
         .copied()
         .filter(|job| job.queue == Queue::Privacy);
-    privacy_requests::open_all(tx, keys, audit::STOREFRONT, &requests.collect::<Vec<_>>()).await?;
+    privacy_requests::open(tx, keys, audit::STOREFRONT, &requests.collect::<Vec<_>>()).await?;
     Ok(new.iter().map(|job| job.id).collect())
 }
 

@@ -165,11 +165,12 @@ enum Command {
     /// The services must be stopped, and `DATABASE_URL` must name a database that is not there yet, or
     /// on PostgreSQL an empty one. It is restored as a whole or not at all.
     Restore(backup::Restore),
-    /// Move a shop from SQLite to PostgreSQL while its service goes on
+    /// Move a shop from SQLite to PostgreSQL while its service is stopped
     ///
-    /// `DATABASE_URL` names the SQLite file. All rows are copied and compared while services use it. Then
-    /// nothing is written for a moment, which it says beforehand, and after that the file takes no writes
-    /// any more: restart the services with the new database. An interrupted copy goes on when it is run again.
+    /// `DATABASE_URL` names the SQLite file, which nobody else may use meanwhile. All rows are copied and
+    /// compared, and after that nobody opens the file any more: start the services with the new database.
+    /// Deliveries that come meanwhile are posted again by the providers. An interrupted copy leaves the file
+    /// as it was; run it again.
     Copy(copy::Arguments),
     /// Apply the migrations that the database lacks
     Migrate(migrate::Arguments),

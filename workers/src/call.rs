@@ -42,7 +42,7 @@ use tracing::Instrument;
 
 use crate::Worker;
 use crate::attempt::Begun;
-use crate::failure::{Held, JobFailure, Later, Unfinished, outage, status, storable};
+use crate::failure::{JobFailure, Later, Unfinished, outage, status, storable};
 use crate::handlers::webhooks::Paused;
 use crate::handlers::{self, Answer};
 use crate::pending::Pending;
@@ -372,10 +372,6 @@ impl Worker {
                 return Ended::Deferred(error, MISCONFIGURED.mul_f64(spread), Some(begun));
             }
             _ => {}
-        }
-        if let Some(Held(pause)) = error.downcast_ref() {
-            let pause = *pause;
-            return Ended::Deferred(error, pause, None);
         }
         if let Some(Later { pause, .. }) = error.downcast_ref() {
             let pause = *pause;

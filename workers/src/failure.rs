@@ -28,11 +28,6 @@ impl std::error::Error for Permanent {}
 #[error("a part is done; it goes on")]
 pub struct Unfinished;
 
-/// The end of a run that came too early. The job runs again after this pause.
-#[derive(Debug, thiserror::Error)]
-#[error("it is held, and may be cancelled until then")]
-pub struct Held(pub Duration);
-
 /// The end of a run that did not ask, because it is not the time for it. The job runs again after
 /// this pause, and no failure is counted.
 #[derive(Debug, thiserror::Error)]

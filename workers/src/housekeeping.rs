@@ -14,7 +14,7 @@ use store::broker_cursor;
 use store::sql;
 use store::{
     checkouts, console_sessions, device_code_requests, device_codes, erasure, events, job_attempts,
-    jobs, leases, measures, notifications, person_keys, refused_deliveries, webhook_ids,
+    jobs, leases, measures, notifications, refused_deliveries, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -135,7 +135,7 @@ impl Worker {
             None => erasure::entry_before(db, now.minus(LOOKED_BACK)).await?,
         };
         let until = erasure::entry_before(db, now.minus(TRANSACTIONS_END)).await?;
-        if erasure::is_since(db, since).await? {
+        if erasure::first_since(db, since).await?.is_some() {
             let ends = now.plus(LEASE_TIME);
             if !leases::take(db, LEASE, clearing.holder, now, ends).await? {
                 return Ok(());
@@ -185,8 +185,6 @@ impl Worker {
         let most = CHUNK.cast_signed();
         let ids = || webhook_ids::forget_expired(db, now, most);
         round.chunks("webhook ids", ids).await;
-        let complete = async { person_keys::complete(db).await.map(|_| ()) };
-        round.step("addresses as they are compared", complete).await;
         let old = now.minus(config.job_retention);
         let bodies = || jobs::cut_bodies(db, old, most);
         round.chunks("bodies of jobs", bodies).await;
@@ -211,6 +209,19 @@ impl Worker {
         if self.queue == Queue::Privacy && !round.shutdown.is_cancelled() {
             // Only the workers of the privacy queue need the export store.
             self.remove_exports().await;
+            let keys = &self.parts.keys;
+            let rewrite = async {
+                let begun = self.parts.clock.elapsed();
+                if erasure::file::rewrite_in_time(db, keys, now).await? {
+                    let took = self.parts.clock.elapsed().saturating_sub(begun);
+                    tracing::info!(
+                        ?took,
+                        "the database's file was rewritten without what was erased"
+                    );
+                }
+                Ok(())
+            };
+            round.step("what was erased, in the file", rewrite).await;
         }
         let old = now.minus(refused_deliveries::KEPT);
         let refused = refused_deliveries::forget(db, old);

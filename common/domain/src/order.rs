@@ -24,6 +24,9 @@ use crate::money::{Currency, Money};
 
 pub use self::topic::Topic;
 
+/// The shop and the order's id.
+pub type OrderKey = (String, i64);
+
 /// True for the body of an order of WooCommerce.
 pub fn is_of_woocommerce(body: &[u8]) -> bool {
     #[derive(Default, Deserialize)]

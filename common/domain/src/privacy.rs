@@ -6,7 +6,6 @@
 //! keys of the other topics (for example, a body of `shop/redact` is no `customers/redact`), and
 //! the shop is read from the body.
 
-pub mod columns;
 mod erased_body;
 pub mod journal;
 mod keys;

@@ -4,9 +4,9 @@
 //! asks; its body is the [`Question`].
 
 use domain::job::Internal;
+use domain::order::OrderKey;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::orders::records::OrderKey;
 
 use crate::outbox::Outbox;
 

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::job::Internal;
+use domain::order::OrderKey;
 use serde_json::json;
 use store::erasure;
-use store::orders::records::OrderKey;
 use store::sql::Tx;
 
 use crate::Result;

@@ -4,9 +4,10 @@
 
 use domain::event::OrderEvent;
 use domain::job::Job;
+use domain::order::OrderKey;
 use serde::Deserialize;
 use store::fulfillments::{self, ProviderState};
-use store::orders::records::{self, OrderKey};
+use store::orders::records;
 use store::sql::{self, Tx};
 
 use crate::Result;

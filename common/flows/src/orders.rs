@@ -23,12 +23,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{LastEvent, OrderEvent};
 use domain::job::Internal;
+use domain::order::OrderKey;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::{Cancellation, Record};
 use domain::time::Timestamp;
 use serde_json::json;
 use store::fulfillments::{self, Moved};
-use store::orders::records::{self, OrderEntry, OrderKey};
+use store::orders::records::{self, OrderEntry};
 use store::sql::{self, Tx};
 
 pub use deliveries::{Task, apply, prepare};

@@ -6,6 +6,7 @@ use bus::JobRef;
 use bytes::Bytes;
 use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
 use domain::job::{Internal, Job, JobId, Kind, State};
+use domain::order::OrderKey;
 use domain::time::Timestamp;
 use domain::trace::TraceContext;
 use serde::de::DeserializeOwned;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use store::audit;
 use store::events;
 use store::jobs::{self, NewJob};
-use store::orders::records::{self, OrderEntry, OrderKey};
+use store::orders::records::{self, OrderEntry};
 use store::sql::{self, Tx};
 
 use crate::causation::Causation;

@@ -212,7 +212,6 @@ impl Gathered {
             record,
             events_at: reserved,
             entries: 0,
-            is_bare: false,
         };
         self.payments.insert(id, entry);
     }

@@ -8,11 +8,12 @@
 use domain::event::{LastEvent, OrderEvent};
 use domain::job::{Internal, Job};
 use domain::money::{Currency, Money};
+use domain::order::OrderKey;
 use domain::order::record::Record;
 use domain::order::settlement::{Linked, Payments};
 use serde::Deserialize;
 use serde_json::json;
-use store::orders::records::{self, OrderKey};
+use store::orders::records;
 use store::refunds::{self, Answer, NO_PAYMENT, NewRefund, Refund, State};
 use store::sql::{self, Tx};
 

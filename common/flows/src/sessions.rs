@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use domain::event::{CheckoutEvent, Event, LastEvent};
 use domain::money::Money;
 use domain::order::FinancialStatus;
+use domain::order::OrderKey;
 use domain::order::record as order_record;
 use domain::order::record::{Contact, Part, Totals, Version};
 use domain::payment::record::Part as PaymentPart;
@@ -13,7 +14,6 @@ use domain::time::Timestamp;
 use store::checkout_sessions;
 use store::orders as order_rows;
 use store::orders::Claim;
-use store::orders::records::OrderKey;
 use store::sql::Tx;
 
 use crate::Result;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use domain::event::{LastEvent, MOST_LISTED, OrderEvent, RestockedLine};
 use domain::order::Line;
+use domain::order::OrderKey;
 use domain::order::record::Record;
 use store::inventory::{self, Movement};
-use store::orders::records::OrderKey;
 use store::sql::Tx;
 
 use crate::Result;

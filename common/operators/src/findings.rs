@@ -196,10 +196,6 @@ pub fn read_only(access: Access) -> Option<Finding> {
             "Let the address in DATABASE_URL lead to the primary, or promote this server if the \
              primary is gone. Processes then go on by themselves.",
         ),
-        Access::Moved => (
-            "it was moved to another database, so webhooks are answered 503 and jobs wait",
-            "Restart the services with DATABASE_URL for the database that `waybill copy` made.",
-        ),
     };
     Some(Finding::failed("database", found, advice))
 }

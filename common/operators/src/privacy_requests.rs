@@ -114,7 +114,7 @@ pub async fn enter(
         return Ok((known.unwrap_or(id), false));
     }
     jobs::insert(&mut tx, &[&job]).await?;
-    privacy_requests::open_all(&mut tx, by.keys, by.actor, &[&job]).await?;
+    privacy_requests::open(&mut tx, by.keys, by.actor, &[&job]).await?;
     tx.commit().await?;
     if let Some(bus) = bus {
         notify_of(db, bus, queue, kind.into_str(), &[id]).await?;

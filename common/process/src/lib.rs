@@ -176,11 +176,10 @@ const DATABASE_URL: &str = "DATABASE_URL";
 /// Opens the database and applies missing migrations.
 pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
     let db = migrate_any(DATABASE_URL, url, connections).await?;
-    refuse_of_copy(db, DATABASE_URL, url).await
+    refuse_moved(db, DATABASE_URL, url).await
 }
 
-/// The same for a database that this setting or argument names, also one into which something is still
-/// copied.
+/// The same for a database that this setting or argument names, also one whose place another has taken.
 pub async fn migrate_any(name: &str, url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
     let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
@@ -196,11 +195,10 @@ pub async fn migrate_any(name: &str, url: &str, connections: u32) -> Result<Db> 
     Ok(db)
 }
 
-/// Refuses a database that is only a part of a copy, and one whose place another database has taken.
-async fn refuse_of_copy(db: Db, name: &str, url: &str) -> Result<Db> {
-    let standing = copy::standing(&db).await;
-    let standing = standing.map_err(|error| unusable(name, url, error, "cannot be read"))?;
-    match standing.prevents() {
+/// Refuses a database whose place another one has taken.
+async fn refuse_moved(db: Db, name: &str, url: &str) -> Result<Db> {
+    let prevents = copy::prevents(&db).await;
+    match prevents.map_err(|error| unusable(name, url, error, "cannot be read"))? {
         None => Ok(db),
         Some(prevents) => {
             db.close().await;
@@ -237,12 +235,27 @@ pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
 /// The same for a database that this setting or argument names.
 pub async fn open_named(name: &str, url: &str, connections: u32) -> Result<Db> {
     let db = open_any(name, url, connections).await?;
-    refuse_of_copy(db, name, url).await
+    refuse_moved(db, name, url).await
 }
 
-/// The same, also for one that is copied.
+/// The same, also for one whose place another has taken.
 pub async fn open_any(name: &str, url: &str, connections: u32) -> Result<Db> {
-    let db = Db::open(url, connections).await;
+    has_schema(Db::open(url, connections).await, name, url).await
+}
+
+/// The same for a SQLite file that nobody else may use meanwhile.
+pub async fn open_alone(name: &str, url: &str) -> Result<Db> {
+    let db = Db::open_alone(url).await;
+    if db.as_ref().is_err_and(sql::is_in_use) {
+        bail!(
+            "{name}: {} is in use; stop the service and all commands that use it, and run this again",
+            database::place(url)
+        );
+    }
+    has_schema(db, name, url).await
+}
+
+async fn has_schema(db: sql::Result<Db>, name: &str, url: &str) -> Result<Db> {
     let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
     let compared = migrations::compare(&db).await;
     let compared = compared.map_err(|error| unusable(name, url, error, "cannot be read"))?;

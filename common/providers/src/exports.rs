@@ -140,13 +140,6 @@ pub enum ExportFailure {
     )]
     AnotherStore,
     #[error(
-        "{code}: the export is not in the store at PRIVACY_EXPORT_URL, which does not mean that it \
-         is nowhere; look where the store was before, remove it there, then `waybill privacy \
-         export-gone`",
-        code = Code::Privacy
-    )]
-    NotThere,
-    #[error(
         "{code}: the export store writes over what is there although it was asked not to; the journal \
          of erasures needs one that keeps to `If-None-Match: *`",
         code = Code::Privacy
@@ -214,27 +207,10 @@ impl Exports {
     }
 
     /// Removes what all runs up to `last` have written from the store to which it was written. If
-    /// this is another store, nothing is removed and an error is returned. `store` is None for an
-    /// export that was never written, or of which it is not known where; if such an export was
-    /// `recorded`, by this run, it must be found here.
-    pub async fn remove_from(
-        &self,
-        store: Option<Uuid>,
-        recorded: Option<i64>,
-        last: Export,
-    ) -> Result<()> {
-        if store.is_some() {
-            if self.mark().await? != store {
-                return Err(ExportFailure::AnotherStore);
-            }
-        } else if let Some(run) = recorded {
-            match self.read(Export { run, ..last }).await {
-                Ok(_) => {}
-                Err(ExportFailure::Missing | ExportFailure::NoPlace) => {
-                    return Err(ExportFailure::NotThere);
-                }
-                Err(error) => return Err(error),
-            }
+    /// this is another store, nothing is removed and an error is returned.
+    pub async fn remove_from(&self, store: Uuid, last: Export) -> Result<()> {
+        if self.mark().await? != Some(store) {
+            return Err(ExportFailure::AnotherStore);
         }
         self.remove_all(last).await
     }
@@ -625,13 +601,10 @@ mod tests {
         assert_eq!(ours.mark().await, Ok(Some(store)));
         let text = || Bytes::from("{}");
         ours.write(export, text(), text()).await.unwrap();
-        let removed = empty.remove_from(Some(store), Some(1), export).await;
+        let removed = empty.remove_from(store, export).await;
         assert_eq!(removed, Err(ExportFailure::AnotherStore));
-        let removed = empty.remove_from(None, Some(1), export).await;
-        assert_eq!(removed, Err(ExportFailure::NotThere));
-        assert_eq!(empty.remove_from(None, None, export).await, Ok(()));
         for _ in 0..2 {
-            assert_eq!(ours.remove_from(Some(store), Some(1), export).await, Ok(()));
+            assert_eq!(ours.remove_from(store, export).await, Ok(()));
         }
         assert_eq!(ours.read(export).await, Err(ExportFailure::Missing));
     }

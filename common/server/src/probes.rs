@@ -56,7 +56,7 @@ pub async fn look(db: &Db, bus: &Bus, journal: &Journal) -> Dependencies {
     Dependencies {
         database: match timeout(PING_DEADLINE, db.access()).await {
             Ok(Ok(Access::Writes)) => Database::Up,
-            Ok(Ok(Access::ReadOnly | Access::Standby | Access::Moved)) => Database::ReadOnly,
+            Ok(Ok(Access::ReadOnly | Access::Standby)) => Database::ReadOnly,
             Ok(Err(_)) | Err(_) => Database::Down,
         },
         bus: bus.is_up(),

@@ -60,24 +60,21 @@ pub async fn bind_to_account(tx: &mut Tx, id: Uuid, account: i64) -> Result<()> 
     tx.query("update api_keys set account = $1 where id = $2")
         .bind(account)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// The keys of an account that may be used now, the newest first.
 pub async fn of_account(db: &Db, account: i64, now: Timestamp) -> Result<Vec<Known>> {
-    let rows = db
-        .query(
-            "select id, name, scopes, shops, last_used_at from api_keys
-             where account = $1 and revoked_at is null and (expires_at is null or expires_at > $2)
-             order by created_at desc, id desc",
-        )
-        .bind(account)
-        .bind(now.0)
-        .fetch_all()
-        .await?;
-    rows.iter().map(known).collect()
+    db.query(
+        "select id, name, scopes, shops, last_used_at from api_keys
+         where account = $1 and revoked_at is null and (expires_at is null or expires_at > $2)
+         order by created_at desc, id desc",
+    )
+    .bind(account)
+    .bind(now.0)
+    .all(known)
+    .await
 }
 
 /// Deletes the keys with this name, and returns how many there were.
@@ -109,16 +106,14 @@ pub struct Known {
 /// The key with this hash, if it may be used now. The lookup by hash takes the same time for
 /// every wrong key, however much of it is right.
 pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Option<Known>> {
-    let row = db
-        .query(
-            "select id, name, scopes, shops, last_used_at from api_keys
-             where hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
-        )
-        .bind(hash.to_vec())
-        .bind(now.0)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(known).transpose()
+    db.query(
+        "select id, name, scopes, shops, last_used_at from api_keys
+         where hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
+    )
+    .bind(hash.to_vec())
+    .bind(now.0)
+    .first(known)
+    .await
 }
 
 fn known(row: &Row) -> Result<Known> {
@@ -132,16 +127,14 @@ fn known(row: &Row) -> Result<Known> {
 
 /// The name of a key that may be used now.
 pub async fn good_name(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<String>> {
-    let row = db
-        .query(
-            "select name from api_keys
-             where id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
-        )
-        .bind(id)
-        .bind(now.0)
-        .fetch_optional()
-        .await?;
-    row.map(|row| row.get("name")).transpose()
+    db.query(
+        "select name from api_keys
+         where id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
+    )
+    .bind(id)
+    .bind(now.0)
+    .first(|row| row.get("name"))
+    .await
 }
 
 /// Whether a key that was good a while ago may still be used.
@@ -156,17 +149,15 @@ pub fn hash(key: &str) -> [u8; 32] {
 
 /// Records that a key was used, unless that was recorded within [`USE_NOTED`].
 pub async fn note_use(db: &Db, id: Uuid, now: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "update api_keys set last_used_at = $1
          where id = $2 and (last_used_at is null or last_used_at <= $3)",
     )
     .bind(now.0)
     .bind(id)
     .bind(now.minus(USE_NOTED).0)
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// A key as it is listed: everything but the key itself.
@@ -187,27 +178,23 @@ pub struct ApiKeyEntry {
 
 /// Every key, the newest first.
 pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<ApiKeyEntry>> {
-    let rows = db
-        .query(
-            "select id, name, scopes, shops, account, created_at, expires_at, revoked_at, last_used_at
-             from api_keys order by created_at desc, id desc",
-        )
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| entry(row, now)).collect()
+    db.query(
+        "select id, name, scopes, shops, account, created_at, expires_at, revoked_at, last_used_at
+         from api_keys order by created_at desc, id desc",
+    )
+    .all(|row| entry(row, now))
+    .await
 }
 
 /// One key, whether it may be used or not.
 pub async fn find(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<ApiKeyEntry>> {
-    let row = db
-        .query(
-            "select id, name, scopes, shops, account, created_at, expires_at, revoked_at, last_used_at
-             from api_keys where id = $1",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(|row| entry(row, now)).transpose()
+    db.query(
+        "select id, name, scopes, shops, account, created_at, expires_at, revoked_at, last_used_at
+         from api_keys where id = $1",
+    )
+    .bind(id)
+    .first(|row| entry(row, now))
+    .await
 }
 
 /// A key as a file has it, from which no key can be made that somebody could use who does not have it.
@@ -261,23 +248,21 @@ pub async fn exported(db: &Db, now: Timestamp) -> Result<Vec<Exported>> {
 
 /// Adds a key of a file. False when there is one with its id or the same key.
 pub async fn import(tx: &mut Tx, key: &Exported) -> Result<bool> {
-    let added = tx
-        .query(
-            "insert into api_keys (id, name, hash, scopes, shops, account, created_at, expires_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8)
-             on conflict do nothing",
-        )
-        .bind(key.id)
-        .bind(key.name.as_str())
-        .bind(key.hash.as_slice())
-        .bind(key.scopes.as_deref())
-        .bind(key.shops.as_deref())
-        .bind(key.account)
-        .bind(key.created_at)
-        .bind(key.expires_at)
-        .execute()
-        .await?;
-    Ok(added == 1)
+    tx.query(
+        "insert into api_keys (id, name, hash, scopes, shops, account, created_at, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict do nothing",
+    )
+    .bind(key.id)
+    .bind(key.name.as_str())
+    .bind(key.hash.as_slice())
+    .bind(key.scopes.as_deref())
+    .bind(key.shops.as_deref())
+    .bind(key.account)
+    .bind(key.created_at)
+    .bind(key.expires_at)
+    .changed_one()
+    .await
 }
 
 fn entry(row: &Row, now: Timestamp) -> Result<ApiKeyEntry> {
@@ -298,13 +283,11 @@ fn entry(row: &Row, now: Timestamp) -> Result<ApiKeyEntry> {
 
 /// Revokes a key for good. False when it was revoked before, or when there is no such key.
 pub async fn revoke(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<bool> {
-    let revoked = tx
-        .query("update api_keys set revoked_at = $1 where id = $2 and revoked_at is null")
+    tx.query("update api_keys set revoked_at = $1 where id = $2 and revoked_at is null")
         .bind(now.0)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(revoked == 1)
+        .changed_one()
+        .await
 }
 
 fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {

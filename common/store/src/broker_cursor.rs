@@ -17,16 +17,14 @@ pub async fn position(db: &Db) -> Result<i64> {
 
 /// Records that the broker has all events up to this position. The cursor is never moved back.
 pub async fn advance(db: &Db, position: i64) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "insert into broker_cursor (id, position) values (1, $1)
          on conflict (id) do update set position = excluded.position
          where broker_cursor.position < excluded.position",
     )
     .bind(position)
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Moves the cursor from one position to the next in the transaction that gives these positions, where there is no broker.
@@ -40,7 +38,6 @@ pub(crate) async fn follow(tx: &mut Tx, from: i64, to: i64) -> Result<()> {
     )
     .bind(from)
     .bind(to)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }

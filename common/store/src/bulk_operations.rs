@@ -10,11 +10,11 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::audit::By;
-use crate::jobs::ended::{Ended, Filter};
+use crate::jobs::ended::{Cursor, Filter};
 use crate::jobs::operate::Action;
 use crate::jobs::parsed;
 use crate::sql::{Db, Result, Row, Tx};
-use domain::job::{JobId, Queue};
+use domain::job::Queue;
 use domain::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,25 +65,6 @@ impl FromStr for State {
     fn from_str(text: &str) -> std::result::Result<Self, NotAState> {
         let mut all = State::ALL.into_iter();
         all.find(|state| state.as_str() == text).ok_or(NotAState)
-    }
-}
-
-/// Up to where an operation has come: the last dead job that it has seen. Within a queue those that died
-/// first come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    pub queue: Queue,
-    pub died_at: Timestamp,
-    pub job: JobId,
-}
-
-impl Cursor {
-    pub fn of(job: &Ended) -> Self {
-        Cursor {
-            queue: job.queue,
-            died_at: job.finished_at,
-            job: job.id,
-        }
     }
 }
 
@@ -252,31 +233,26 @@ macro_rules! operations {
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Operation>> {
     let row = db.query(operations!("where id = $1")).bind(id);
-    let row = row.fetch_optional().await?;
-    row.as_ref().map(read).transpose()
+    row.first(read).await
 }
 
 /// The newest operations, the newest first.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Operation>> {
-    let rows = db
-        .query(operations!("order by created_at desc, id desc limit $1"))
+    db.query(operations!("order by created_at desc, id desc limit $1"))
         .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+        .all(read)
+        .await
 }
 
 /// The operation of which a batch is to be done now.
 pub async fn due(db: &Db, now: Timestamp) -> Result<Option<Operation>> {
-    let row = db
-        .query(operations!(
-            "where state in ('waiting', 'running') and begins_at <= $1
-             order by begins_at, id limit 1"
-        ))
-        .bind(now.0)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(read).transpose()
+    db.query(operations!(
+        "where state in ('waiting', 'running') and begins_at <= $1
+         order by begins_at, id limit 1"
+    ))
+    .bind(now.0)
+    .first(read)
+    .await
 }
 
 /// Locks an operation for a batch. False when it has changed since it was read: somebody stopped it, or
@@ -316,9 +292,8 @@ pub async fn save(tx: &mut Tx, operation: &Operation) -> Result<()> {
     .bind(cursor.map(|it| it.job))
     .bind(operation.finished_at.map(|at| at.0))
     .bind(operation.id)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Deletes the operations on the jobs of one shop alone, which is erased. Its jobs are erased too, and the
@@ -332,13 +307,11 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
 
 /// Notes why a batch was not done. It is tried again.
 pub async fn note_error(db: &Db, id: Uuid, error: &str) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query("update bulk_operations set last_error = $1 where id = $2")
+    db.transact("update bulk_operations set last_error = $1 where id = $2")
         .bind(error)
         .bind(id)
-        .execute()
-        .await?;
-    tx.commit().await
+        .done()
+        .await
 }
 
 fn read(row: &Row) -> Result<Operation> {

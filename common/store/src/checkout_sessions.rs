@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Column, Db, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
-use crate::{json, payments};
+use crate::{json, parsed, payments};
 use domain::event::LastEvent;
 use domain::money::Currency;
+use domain::order::OrderKey;
 use domain::order::settlement::Linked;
 use domain::payment::checkout::Record;
 use domain::payment::record::Part;
@@ -158,47 +158,43 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Sess
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows = tx
-        .query(
-            "select id, mode, payment_status, total_minor, currency, payment_intent, subscription,
-                    invoice, customer_id, client_reference_id, pact_id, email, versions, shop,
-                    order_id, events_at, subtotal_minor, discount_minor, added_minor,
-                    fulfillment_cycle
-             from checkout_sessions where id in ($1..)
-             order by id
-             for update",
-        )
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("id")?, read(row)?)))
-        .collect()
+    tx.query(
+        "select id, mode, payment_status, total_minor, currency, payment_intent, subscription,
+                invoice, customer_id, client_reference_id, pact_id, email, versions, shop,
+                order_id, events_at, subtotal_minor, discount_minor, added_minor,
+                fulfillment_cycle
+         from checkout_sessions where id in ($1..)
+         order by id
+         for update",
+    )
+    .bind(ids)
+    .all(|row| Ok((row.get("id")?, read(row)?)))
+    .await
 }
 
 fn read(row: &Row) -> Result<SessionEntry> {
     let versions: String = row.get("versions")?;
-    let versions = Versions::parse(Some(&versions))?;
+    let versions: Versions = parsed(&versions)?;
     let mode: Option<String> = row.get("mode")?;
     let status: Option<String> = row.get("payment_status")?;
     let currency: Option<String> = row.get("currency")?;
     let email: Option<String> = row.get("email")?;
     let record = Record {
         payment_status: status.map(PaymentStatus::from),
-        mode: versions.some("mode", mode.map(Mode::from)),
-        total: versions.some("total", row.get("total_minor")?),
-        currency: versions.some("currency", currency.and_then(|code| Currency::parse(&code))),
-        subtotal: versions.some("subtotal", row.get("subtotal_minor")?),
-        discount: versions.some("discount", row.get("discount_minor")?),
-        added: versions.some("added", row.get("added_minor")?),
-        cycle: versions.some("cycle", row.get("fulfillment_cycle")?),
-        payment_intent: versions.some("payment_intent", row.get("payment_intent")?),
-        subscription: versions.some("subscription", row.get("subscription")?),
-        invoice: versions.some("invoice", row.get("invoice")?),
-        customer: versions.some("customer", row.get("customer_id")?),
-        client_reference_id: versions.some("client_reference_id", row.get("client_reference_id")?),
-        pact_id: versions.some("pact_id", row.get("pact_id")?),
-        email: versions.some("email", email.map(Email)),
+        mode: versions.part("mode", mode.map(Mode::from)),
+        total: versions.part("total", row.get("total_minor")?),
+        currency: versions.part("currency", currency.and_then(|code| Currency::parse(&code))),
+        subtotal: versions.part("subtotal", row.get("subtotal_minor")?),
+        discount: versions.part("discount", row.get("discount_minor")?),
+        added: versions.part("added", row.get("added_minor")?),
+        cycle: versions.part("cycle", row.get("fulfillment_cycle")?),
+        payment_intent: versions.part("payment_intent", row.get("payment_intent")?),
+        subscription: versions.part("subscription", row.get("subscription")?),
+        invoice: versions.part("invoice", row.get("invoice")?),
+        customer: versions.part("customer", row.get("customer_id")?),
+        client_reference_id: versions.part("client_reference_id", row.get("client_reference_id")?),
+        pact_id: versions.part("pact_id", row.get("pact_id")?),
+        email: versions.part("email", email.map(Email)),
     };
     let shop: Option<String> = row.get("shop")?;
     let order_id: Option<i64> = row.get("order_id")?;
@@ -219,9 +215,8 @@ pub async fn move_orders(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<
     .bind(to.1)
     .bind(from.1)
     .bind(from.0.as_str())
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The orders whose sessions led to these payments.
@@ -291,42 +286,40 @@ pub struct Bought {
 
 /// The sessions of orders with these ids, in all shops.
 pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> {
-    let rows = tx
-        .query(
-            "select checkout_sessions.mode as mode,
-                    checkout_sessions.payment_status as payment_status,
-                    checkout_sessions.total_minor as total_minor,
-                    checkout_sessions.currency as currency,
-                    checkout_sessions.payment_intent as payment_intent,
-                    checkout_sessions.subscription as subscription,
-                    checkout_sessions.invoice as invoice,
-                    checkout_sessions.customer_id as customer_id,
-                    checkout_sessions.client_reference_id as client_reference_id,
-                    checkout_sessions.pact_id as pact_id, checkout_sessions.email as email,
-                    checkout_sessions.versions as versions, checkout_sessions.shop as shop,
-                    checkout_sessions.order_id as order_id,
-                    checkout_sessions.events_at as events_at,
-                    checkout_sessions.subtotal_minor as subtotal_minor,
-                    checkout_sessions.discount_minor as discount_minor,
-                    checkout_sessions.added_minor as added_minor,
-                    checkout_sessions.fulfillment_cycle as fulfillment_cycle,
-                    payments.id as payment_id, payments.pact_id as payment_pact,
-                    payments.currency as payment_currency,
-                    payments.received_minor as received_minor,
-                    payments.refunded_minor as refunded_minor, payments.state as state,
-                    payments.canceled_at as canceled_at,
-                    payments.fulfillment_cycle as payment_cycle,
-                    subscriptions.period_end_at as period_end_at
-             from checkout_sessions
-             left join payments on payments.id = checkout_sessions.payment_intent
-             left join subscriptions on subscriptions.id = checkout_sessions.subscription
-             where checkout_sessions.order_id in ($1..)
-             order by checkout_sessions.id",
-        )
-        .bind(order_ids)
-        .fetch_all()
-        .await?;
-    rows.iter().map(bought).collect()
+    tx.query(
+        "select checkout_sessions.mode as mode,
+                checkout_sessions.payment_status as payment_status,
+                checkout_sessions.total_minor as total_minor,
+                checkout_sessions.currency as currency,
+                checkout_sessions.payment_intent as payment_intent,
+                checkout_sessions.subscription as subscription,
+                checkout_sessions.invoice as invoice,
+                checkout_sessions.customer_id as customer_id,
+                checkout_sessions.client_reference_id as client_reference_id,
+                checkout_sessions.pact_id as pact_id, checkout_sessions.email as email,
+                checkout_sessions.versions as versions, checkout_sessions.shop as shop,
+                checkout_sessions.order_id as order_id,
+                checkout_sessions.events_at as events_at,
+                checkout_sessions.subtotal_minor as subtotal_minor,
+                checkout_sessions.discount_minor as discount_minor,
+                checkout_sessions.added_minor as added_minor,
+                checkout_sessions.fulfillment_cycle as fulfillment_cycle,
+                payments.id as payment_id, payments.pact_id as payment_pact,
+                payments.currency as payment_currency,
+                payments.received_minor as received_minor,
+                payments.refunded_minor as refunded_minor, payments.state as state,
+                payments.canceled_at as canceled_at,
+                payments.fulfillment_cycle as payment_cycle,
+                subscriptions.period_end_at as period_end_at
+         from checkout_sessions
+         left join payments on payments.id = checkout_sessions.payment_intent
+         left join subscriptions on subscriptions.id = checkout_sessions.subscription
+         where checkout_sessions.order_id in ($1..)
+         order by checkout_sessions.id",
+    )
+    .bind(order_ids)
+    .all(bought)
+    .await
 }
 
 fn bought(row: &Row) -> Result<Bought> {
@@ -345,15 +338,13 @@ fn bought(row: &Row) -> Result<Bought> {
 
 /// The checkout sessions that began a subscription, at most `limit`.
 pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<Vec<String>> {
-    let rows = db
-        .query(
-            "select id from checkout_sessions where subscription = $1
-             order by id
-             limit $2",
-        )
-        .bind(subscription)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    db.query(
+        "select id from checkout_sessions where subscription = $1
+         order by id
+         limit $2",
+    )
+    .bind(subscription)
+    .bind(limit)
+    .all(|row| row.get("id"))
+    .await
 }

@@ -94,24 +94,22 @@ impl Refusal {
 /// Inserts a checkout. False when its idempotency key was used before. If another transaction is
 /// just inserting the same key, this waits for it.
 pub async fn insert(tx: &mut Tx, new: &New<'_>, now: Timestamp) -> Result<bool> {
-    let inserted = tx
-        .query(
-            "insert into checkouts (id, api_key_id, idempotency_key, request_key, pact_id,
-                                    order_id, items, state, created_at, updated_at)
-             values ($1, $2, $3, $4, $5, $6, $7, 'pending', $8, $8)
-             on conflict do nothing",
-        )
-        .bind(new.id)
-        .bind(new.api_key_id)
-        .bind(new.idempotency_key)
-        .bind(new.request_key)
-        .bind(new.pact_id)
-        .bind(new.order_id)
-        .bind(json(&new.items)?)
-        .bind(now.0)
-        .execute()
-        .await?;
-    Ok(inserted == 1)
+    tx.query(
+        "insert into checkouts (id, api_key_id, idempotency_key, request_key, pact_id,
+                                order_id, items, state, created_at, updated_at)
+         values ($1, $2, $3, $4, $5, $6, $7, 'pending', $8, $8)
+         on conflict do nothing",
+    )
+    .bind(new.id)
+    .bind(new.api_key_id)
+    .bind(new.idempotency_key)
+    .bind(new.request_key)
+    .bind(new.pact_id)
+    .bind(new.order_id)
+    .bind(json(&new.items)?)
+    .bind(now.0)
+    .changed_one()
+    .await
 }
 
 const COLUMNS: &str = "select id, request_key, pact_id, order_id, items, state, refusal,
@@ -120,8 +118,7 @@ const COLUMNS: &str = "select id, request_key, pact_id, order_id, items, state, 
 
 pub async fn find(db: &Db, api_key_id: Uuid, idempotency_key: Uuid) -> Result<Option<Checkout>> {
     let row = db.query(COLUMNS).bind(api_key_id).bind(idempotency_key);
-    let row = row.fetch_optional().await?;
-    row.as_ref().map(read).transpose()
+    row.first(read).await
 }
 
 fn read(row: &Row) -> Result<Checkout> {
@@ -163,36 +160,32 @@ pub async fn open(
     page: &Page,
     now: Timestamp,
 ) -> Result<bool> {
-    let opened = tx
-        .query(
-            "update checkouts
-             set state = 'open', session_id = $1, url = $2, expires_at = $3, updated_at = $4
-             where id = $5 and (state = 'pending' or (state = 'open' and session_id = $6))",
-        )
-        .bind(page.session_id.as_str())
-        .bind(page.url.as_str())
-        .bind(page.expires_at.map(|at| at.0))
-        .bind(now.0)
-        .bind(id)
-        .bind(ended.map(|page| page.session_id.as_str()))
-        .execute()
-        .await?;
-    Ok(opened == 1)
+    tx.query(
+        "update checkouts
+         set state = 'open', session_id = $1, url = $2, expires_at = $3, updated_at = $4
+         where id = $5 and (state = 'pending' or (state = 'open' and session_id = $6))",
+    )
+    .bind(page.session_id.as_str())
+    .bind(page.url.as_str())
+    .bind(page.expires_at.map(|at| at.0))
+    .bind(now.0)
+    .bind(id)
+    .bind(ended.map(|page| page.session_id.as_str()))
+    .changed_one()
+    .await
 }
 
 /// Stores that the provider refused the checkout. False when an answer is stored already.
 pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> Result<bool> {
-    let refused = tx
-        .query(
-            "update checkouts set state = 'refused', refusal = $1, updated_at = $2
-             where id = $3 and state = 'pending'",
-        )
-        .bind(refusal.as_str())
-        .bind(now.0)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(refused == 1)
+    tx.query(
+        "update checkouts set state = 'refused', refusal = $1, updated_at = $2
+         where id = $3 and state = 'pending'",
+    )
+    .bind(refusal.as_str())
+    .bind(now.0)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 /// Whether the order of a checkout can still be paid for. `session_id` is the id of its page's
@@ -222,22 +215,18 @@ pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Resul
 
 /// Deletes checkouts that were requested before this time, and whose pages expired before it.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let forgotten = tx
-        .query(
-            "delete from checkouts
-             where id in (
-                 select id from checkouts
-                 where created_at < $1 and (expires_at is null or expires_at < $1)
-                 order by created_at
-                 limit $2
-                 for update skip locked
-             )",
-        )
-        .bind(before.0)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(forgotten)
+    db.transact(
+        "delete from checkouts
+         where id in (
+             select id from checkouts
+             where created_at < $1 and (expires_at is null or expires_at < $1)
+             order by created_at
+             limit $2
+             for update skip locked
+         )",
+    )
+    .bind(before.0)
+    .bind(limit)
+    .execute()
+    .await
 }

@@ -34,82 +34,70 @@ pub async fn insert(
     .bind(key)
     .bind(now.0)
     .bind(expires_at.0)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The session with this hash, if neither it nor its key has ended.
 pub async fn find(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Option<Session>> {
-    let row = db
-        .query(
-            "select api_keys.id as id, api_keys.name as name, api_keys.scopes as scopes,
-                    api_keys.shops as shops, console_sessions.created_at as created_at,
-                    console_sessions.expires_at as expires_at
-             from console_sessions join api_keys on api_keys.id = console_sessions.api_key_id
-             where console_sessions.hash = $1 and console_sessions.expires_at > $2
-               and api_keys.revoked_at is null
-               and (api_keys.expires_at is null or api_keys.expires_at > $2)",
-        )
-        .bind(hash.to_vec())
-        .bind(now.0)
-        .fetch_optional()
-        .await?;
-    row.map(|row| {
+    db.query(
+        "select api_keys.id as id, api_keys.name as name, api_keys.scopes as scopes,
+                api_keys.shops as shops, console_sessions.created_at as created_at,
+                console_sessions.expires_at as expires_at
+         from console_sessions join api_keys on api_keys.id = console_sessions.api_key_id
+         where console_sessions.hash = $1 and console_sessions.expires_at > $2
+           and api_keys.revoked_at is null
+           and (api_keys.expires_at is null or api_keys.expires_at > $2)",
+    )
+    .bind(hash.to_vec())
+    .bind(now.0)
+    .first(|row| {
         Ok(Session {
             key: row.get("id")?,
             name: row.get("name")?,
-            rights: rights(&row)?,
+            rights: rights(row)?,
             created_at: Timestamp(row.get("created_at")?),
             expires_at: Timestamp(row.get("expires_at")?),
         })
     })
-    .transpose()
+    .await
 }
 
 /// Moves the end of a session that has not ended.
 pub async fn extend(db: &Db, hash: [u8; 32], now: Timestamp, expires_at: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "update console_sessions set expires_at = $1
          where hash = $2 and expires_at > $3 and expires_at < $1",
     )
     .bind(expires_at.0)
     .bind(hash.to_vec())
     .bind(now.0)
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Ends a session. False when there was none.
 pub async fn end(tx: &mut Tx, hash: [u8; 32]) -> Result<bool> {
-    let ended = tx
-        .query("delete from console_sessions where hash = $1")
+    tx.query("delete from console_sessions where hash = $1")
         .bind(hash.to_vec())
-        .execute()
-        .await?;
-    Ok(ended == 1)
+        .changed_one()
+        .await
 }
 
 /// Deletes at most `limit` sessions that have ended.
 pub async fn forget(db: &Db, now: Timestamp, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let forgotten = tx
-        .query(
-            "delete from console_sessions
-             where hash in (
-                 select hash from console_sessions
-                 where expires_at <= $1
-                 order by expires_at
-                 limit $2
-                 for update skip locked
-             )",
-        )
-        .bind(now.0)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(forgotten)
+    db.transact(
+        "delete from console_sessions
+         where hash in (
+             select hash from console_sessions
+             where expires_at <= $1
+             order by expires_at
+             limit $2
+             for update skip locked
+         )",
+    )
+    .bind(now.0)
+    .bind(limit)
+    .execute()
+    .await
 }

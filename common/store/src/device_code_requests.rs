@@ -52,14 +52,10 @@ pub async fn take_back(db: &Db, client: &[u8], at: Timestamp) -> Result<()> {
 
 /// Deletes clients that have not asked since `since`.
 pub async fn forget(db: &Db, since: Timestamp) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let forgotten = tx
-        .query("delete from device_code_requests where newest_at <= $1")
+    db.transact("delete from device_code_requests where newest_at <= $1")
         .bind(since.0)
         .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(forgotten)
+        .await
 }
 
 async fn lock(tx: &mut Tx, client: &[u8], now: Timestamp) -> Result<Vec<i64>> {
@@ -80,7 +76,6 @@ async fn save(tx: &mut Tx, client: &[u8], times: &[i64]) -> Result<()> {
     tx.query("update device_code_requests set times = $2 where client = $1")
         .bind(client)
         .bind(json(&times)?)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }

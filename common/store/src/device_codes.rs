@@ -95,9 +95,8 @@ pub async fn insert(
     .bind(seconds(interval))
     .bind(expires_at.0)
     .bind(now.0)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
@@ -127,20 +126,16 @@ pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
 /// Takes the turn to ask the provider, which lasts until `until` at most. False when it is
 /// another caller's turn, when it is too early, or when the login is over.
 pub async fn take_turn(db: &Db, hash: &Hash, now: Timestamp, until: Timestamp) -> Result<bool> {
-    let mut tx = db.begin().await?;
-    let taken = tx
-        .query(
-            "update device_codes set next_poll_at = $3, interval_seconds = abs(interval_seconds)
-             where hash = $1 and state in ('pending', 'doubted')
-               and next_poll_at <= $2 and expires_at > $2",
-        )
-        .bind(hash.0.as_slice())
-        .bind(now.0)
-        .bind(until.0)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(taken == 1)
+    db.transact(
+        "update device_codes set next_poll_at = $3, interval_seconds = abs(interval_seconds)
+         where hash = $1 and state in ('pending', 'doubted')
+           and next_poll_at <= $2 and expires_at > $2",
+    )
+    .bind(hash.0.as_slice())
+    .bind(now.0)
+    .bind(until.0)
+    .changed_one()
+    .await
 }
 
 /// What follows from a turn.
@@ -156,8 +151,7 @@ pub struct Next {
 /// Ends the turn that was taken until `until`. Nothing changes when the turn has expired.
 pub async fn end_turn(db: &Db, hash: &Hash, until: Timestamp, next: Next) -> Result<()> {
     let interval = seconds(next.interval);
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "update device_codes set state = $3, interval_seconds = $4, next_poll_at = $5
          where hash = $1 and next_poll_at = $2 and state in ('pending', 'doubted')",
     )
@@ -166,56 +160,47 @@ pub async fn end_turn(db: &Db, hash: &Hash, until: Timestamp, next: Next) -> Res
     .bind(next.state.as_str())
     .bind(if next.is_paused { -interval } else { interval })
     .bind(next.poll_at.0)
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Stores the provider's answer, encrypted, for a caller who has the code, until `until`.
 pub async fn authorize(db: &Db, hash: &Hash, token: &[u8], until: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "update device_codes set state = 'authorized', token = $2, token_until = $3
          where hash = $1",
     )
     .bind(hash.0.as_slice())
     .bind(token)
     .bind(until.0)
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Records that the provider's answer was handed out. It is kept until `until`, and never longer
 /// than it was to be kept before.
 pub async fn hand_out(db: &Db, hash: &Hash, until: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query("update device_codes set token_until = $2 where hash = $1 and token_until > $2")
+    db.transact("update device_codes set token_until = $2 where hash = $1 and token_until > $2")
         .bind(hash.0.as_slice())
         .bind(until.0)
-        .execute()
-        .await?;
-    tx.commit().await
+        .done()
+        .await
 }
 
 /// Records that the code has expired, as the provider says.
 pub async fn expire(db: &Db, hash: &Hash, now: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query("update device_codes set expires_at = $2 where hash = $1 and expires_at > $2")
+    db.transact("update device_codes set expires_at = $2 where hash = $1 and expires_at > $2")
         .bind(hash.0.as_slice())
         .bind(now.0)
-        .execute()
-        .await?;
-    tx.commit().await
+        .done()
+        .await
 }
 
 pub async fn delete(db: &Db, hash: &Hash) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query("delete from device_codes where hash = $1")
+    db.transact("delete from device_codes where hash = $1")
         .bind(hash.0.as_slice())
-        .execute()
-        .await?;
-    tx.commit().await
+        .done()
+        .await
 }
 
 /// Deletes logins that ended before `over`, and tokens that were to be kept until `now`.
@@ -241,9 +226,8 @@ pub async fn forget_tokens(db: &Db, now: Timestamp) -> Result<()> {
 async fn clear_tokens(tx: &mut Tx, now: Timestamp) -> Result<()> {
     tx.query("update device_codes set token = null, token_until = null where token_until <= $1")
         .bind(now.0)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// Encrypts `text` for somebody who has the code: AES-256-GCM with a random nonce in front. None

@@ -137,18 +137,15 @@ pub async fn insert(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> R
     .bind(seal(keys, new.id, new.secret)?)
     .bind(new.position)
     .bind(now.0)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Every endpoint, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<Endpoint>> {
-    let rows = db
-        .query(endpoints!(" order by created_at, id"))
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(endpoints!(" order by created_at, id"))
+        .all(read)
+        .await
 }
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Endpoint>> {
@@ -219,37 +216,33 @@ pub async fn rotate(
     until: Timestamp,
     now: Timestamp,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update endpoints
-             set former_secret = secret, former_until = $1, secret = $2, updated_at = $3
-             where id = $4",
-        )
-        .bind(until.0)
-        .bind(seal(keys, id, secret)?)
-        .bind(now.0)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update endpoints
+         set former_secret = secret, former_until = $1, secret = $2, updated_at = $3
+         where id = $4",
+    )
+    .bind(until.0)
+    .bind(seal(keys, id, secret)?)
+    .bind(now.0)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 /// Pauses an endpoint that is active, or resumes one that is not. False when it was so before.
 pub async fn set_state(tx: &mut Tx, id: Uuid, state: State, now: Timestamp) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update endpoints
-             set state = $1, updated_at = $2,
-                 failing_since = case when $1 = 'active' then null else failing_since end,
-                 failures = case when $1 = 'active' then 0 else failures end
-             where id = $3 and state <> $1 and ($1 = 'active' or state = 'active')",
-        )
-        .bind(state.as_str())
-        .bind(now.0)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update endpoints
+         set state = $1, updated_at = $2,
+             failing_since = case when $1 = 'active' then null else failing_since end,
+             failures = case when $1 = 'active' then 0 else failures end
+         where id = $3 and state <> $1 and ($1 = 'active' or state = 'active')",
+    )
+    .bind(state.as_str())
+    .bind(now.0)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 /// Removes an endpoint and what waits for it. False when there is no such endpoint.
@@ -280,9 +273,8 @@ pub async fn failed(
     .bind(i64::try_from(attempts).unwrap_or(i64::MAX))
     .bind(error)
     .bind(id)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Records that an endpoint accepted a webhook. True when it had been away before, so that all that
@@ -336,8 +328,7 @@ fn read_objects(rows: &[Row]) -> Result<Vec<Object>> {
 /// Moves the cursor of an endpoint, which is locked.
 pub async fn move_cursor(tx: &mut Tx, id: Uuid, to: i64) -> Result<()> {
     let moved = tx.query("update endpoints set position = $1 where id = $2");
-    moved.bind(to).bind(id).execute().await?;
-    Ok(())
+    moved.bind(to).bind(id).done().await
 }
 
 /// An event that waits for an endpoint, and the job that sends it.
@@ -375,19 +366,17 @@ pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
-    let next = tx
-        .query(
-            "select job_id from outgoing_webhooks
-             where endpoint_id = $1 and shop = $2 and object_id = $3
-             order by position
-             limit 1",
-        )
-        .bind(endpoint)
-        .bind(row.get::<String>("shop")?)
-        .bind(row.get::<String>("object_id")?)
-        .fetch_optional()
-        .await?;
-    next.map(|row| row.get("job_id")).transpose()
+    tx.query(
+        "select job_id from outgoing_webhooks
+         where endpoint_id = $1 and shop = $2 and object_id = $3
+         order by position
+         limit 1",
+    )
+    .bind(endpoint)
+    .bind(row.get::<String>("shop")?)
+    .bind(row.get::<String>("object_id")?)
+    .first(|row| row.get("job_id"))
+    .await
 }
 
 /// Removes the waiting events of a shop that is erased, and returns their jobs. Whoever adds waiting
@@ -397,45 +386,39 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
     tx.query("select id from endpoints order by id for update")
         .fetch_all()
         .await?;
-    let rows = tx
-        .query(
-            "delete from outgoing_webhooks
-             where endpoint_id in (select id from endpoints) and shop = $1
-             returning job_id",
-        )
-        .bind(shop)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+    tx.query(
+        "delete from outgoing_webhooks
+         where endpoint_id in (select id from endpoints) and shop = $1
+         returning job_id",
+    )
+    .bind(shop)
+    .all(|row| row.get("job_id"))
+    .await
 }
 
 /// The jobs of all events that wait for an endpoint.
 pub async fn waiting_jobs(tx: &mut Tx, id: Uuid) -> Result<Vec<Uuid>> {
-    let rows = tx
-        .query("select job_id from outgoing_webhooks where endpoint_id = $1 order by job_id")
+    tx.query("select job_id from outgoing_webhooks where endpoint_id = $1 order by job_id")
         .bind(id)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+        .all(|row| row.get("job_id"))
+        .await
 }
 
 /// The jobs of the first waiting event of each object.
 pub async fn first_jobs(tx: &mut Tx, id: Uuid) -> Result<Vec<Uuid>> {
-    let rows = tx
-        .query(
-            "select job_id from outgoing_webhooks
-             where endpoint_id = $1 and not exists (
-                 select 1 from outgoing_webhooks as earlier
-                 where earlier.endpoint_id = outgoing_webhooks.endpoint_id
-                   and earlier.shop = outgoing_webhooks.shop
-                   and earlier.object_id = outgoing_webhooks.object_id
-                   and earlier.position < outgoing_webhooks.position
-             )",
-        )
-        .bind(id)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+    tx.query(
+        "select job_id from outgoing_webhooks
+         where endpoint_id = $1 and not exists (
+             select 1 from outgoing_webhooks as earlier
+             where earlier.endpoint_id = outgoing_webhooks.endpoint_id
+               and earlier.shop = outgoing_webhooks.shop
+               and earlier.object_id = outgoing_webhooks.object_id
+               and earlier.position < outgoing_webhooks.position
+         )",
+    )
+    .bind(id)
+    .all(|row| row.get("job_id"))
+    .await
 }
 
 fn seal(keys: &Keys, id: Uuid, secret: &Secret) -> Result<Vec<u8>> {

@@ -3,6 +3,8 @@
 //! orders are counted as they are found, because a late delivery may have erased one a moment
 //! before. Payments, sessions and jobs are counted only where there was something to erase.
 
+pub mod file;
+
 use bytes::Bytes;
 
 use crate::sql::{Db, Error, Result, Row, Tx};
@@ -84,13 +86,11 @@ const ORDERS: &str = "update orders
 
 /// True when the shop has this order, so that an erasure can find it.
 pub async fn is_known(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
-    let row = tx
-        .query("select id from orders where shop = $1 and id = $2")
+    tx.query("select id from orders where shop = $1 and id = $2")
         .bind(shop)
         .bind(id)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+        .is_any()
+        .await
 }
 
 pub async fn payments(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
@@ -108,20 +108,18 @@ const CHECKOUT_SESSIONS: &str = "update checkout_sessions
      set email = null, client_reference_id = null, email_key = null
      where (email is not null or client_reference_id is not null) and id in ($1..)";
 
-/// True when something was erased after this entry of the audit: what a request named and what came
+/// When something was erased first after this entry of the audit: what a request named and what came
 /// late, also the certain part of one whose rest an operator decides, and discarded bodies.
-pub async fn is_since(db: &Db, entry: i64) -> Result<bool> {
-    let row = db
-        .query(
-            "select number from audit
-             where number > $1 and action in ('customer.erased', 'customer.erased_again',
-                                              'shop.erased', 'request.held', 'jobs.discarded')
-             order by number limit 1",
-        )
-        .bind(entry)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+pub async fn first_since(db: &Db, entry: i64) -> Result<Option<Timestamp>> {
+    db.query(
+        "select at from audit
+         where number > $1 and action in ('customer.erased', 'customer.erased_again',
+                                          'shop.erased', 'request.held', 'jobs.discarded')
+         order by number limit 1",
+    )
+    .bind(entry)
+    .first(|row| Ok(Timestamp(row.get("at")?)))
+    .await
 }
 
 /// The audit's last entry before then.
@@ -301,8 +299,7 @@ pub async fn scan(
         query = query.bind(texts.get(nth).map(String::as_bytes));
     }
     let query = query.bind(window.0.unwrap_or(JobId::max())).bind(BODIES);
-    let rows = query.bind(shop).bind(ids).fetch_all().await?;
-    let kept: Vec<Kept> = rows.iter().map(read).collect::<Result<_>>()?;
+    let kept: Vec<Kept> = query.bind(shop).bind(ids).all(read).await?;
     let (last, rest) = match kept.last() {
         Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => (Some(last.id), Some(window)),
         _ => (window.0, None),
@@ -313,18 +310,16 @@ pub async fn scan(
 /// The last of the next `step` deliveries of a shop that still have their bodies. None when there
 /// are fewer.
 pub async fn last_of(db: &Db, shop: &str, after: JobId, step: i64) -> Result<Option<JobId>> {
-    let end = db
-        .query(
-            "select id from jobs
-             where coalesce(shop, '') = $1 and id > $2 and body is not null and source <> 'internal'
-             order by id limit 1 offset $3",
-        )
-        .bind(shop)
-        .bind(after)
-        .bind(step - 1)
-        .fetch_optional()
-        .await?;
-    end.map(|row| row.get("id")).transpose()
+    db.query(
+        "select id from jobs
+         where coalesce(shop, '') = $1 and id > $2 and body is not null and source <> 'internal'
+         order by id limit 1 offset $3",
+    )
+    .bind(shop)
+    .bind(after)
+    .bind(step - 1)
+    .first(|row| row.get("id"))
+    .await
 }
 
 const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
@@ -336,57 +331,49 @@ const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
 
 /// The next deliveries after the job `after` that still have their bodies, whomever they are about.
 pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, body, state from jobs
-             where id > $1 and body is not null and source <> 'internal' order by id limit $2",
-        )
-        .bind(after)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, kind, shop, body, state from jobs
+         where id > $1 and body is not null and source <> 'internal' order by id limit $2",
+    )
+    .bind(after)
+    .bind(limit)
+    .all(read)
+    .await
 }
 
 /// The jobs with these ids that still have their bodies.
 pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, body, state from jobs
-             where body is not null and id in ($1..)",
-        )
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, kind, shop, body, state from jobs
+         where body is not null and id in ($1..)",
+    )
+    .bind(ids)
+    .all(read)
+    .await
 }
 
 /// The payment events of the jobs after `after` up to `until` that still have their bodies.
 pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, body, state from jobs
-             where coalesce(shop, '') = '' and id > $1 and id <= $2
-               and body is not null and source <> 'internal' and source = 'payment'
-             order by id",
-        )
-        .bind(after)
-        .bind(until)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, kind, shop, body, state from jobs
+         where coalesce(shop, '') = '' and id > $1 and id <= $2
+           and body is not null and source <> 'internal' and source = 'payment'
+         order by id",
+    )
+    .bind(after)
+    .bind(until)
+    .all(read)
+    .await
 }
 
 /// Replaces the body of a job by the part that may stay, or by nothing if `body` is None. False
 /// when the job has no body any more.
 pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Result<bool> {
-    let changed = tx
-        .query("update jobs set body = $1 where id = $2 and body is not null")
+    tx.query("update jobs set body = $1 where id = $2 and body is not null")
         .bind(body)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+        .changed_one()
+        .await
 }
 
 fn read(row: &Row) -> Result<Kept> {

@@ -32,11 +32,9 @@ pub struct Known {
 
 /// The entry with the highest number.
 pub async fn newest(db: &Db) -> Result<Option<Known>> {
-    let row = db
-        .query("select number, hash, object, kept_at from erasures order by number desc limit 1")
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(read).transpose()
+    db.query("select number, hash, object, kept_at from erasures order by number desc limit 1")
+        .first(read)
+        .await
 }
 
 /// Adds the entry of an erasure and returns its number. If the last entry of the same job says the
@@ -108,23 +106,20 @@ pub async fn subjects(db: &Db, job: Uuid) -> Result<BTreeMap<String, BTreeSet<Uu
 pub async fn forget_subjects(tx: &mut Tx, job: Uuid) -> Result<()> {
     tx.query("delete from erasure_subjects where job_id = $1")
         .bind(job)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// The first entries up to this number that are not known to be in the store.
 pub async fn not_kept(db: &Db, until: i64, limit: i64) -> Result<Vec<Known>> {
-    let rows = db
-        .query(
-            "select number, hash, object, kept_at from erasures
-             where kept_at is null and number <= $1 order by number limit $2",
-        )
-        .bind(until)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select number, hash, object, kept_at from erasures
+         where kept_at is null and number <= $1 order by number limit $2",
+    )
+    .bind(until)
+    .bind(limit)
+    .all(read)
+    .await
 }
 
 /// Records that an entry is in the store.
@@ -132,9 +127,8 @@ pub async fn note_kept(tx: &mut Tx, number: i64, now: Timestamp) -> Result<()> {
     tx.query("update erasures set kept_at = $1 where number = $2 and kept_at is null")
         .bind(now.0)
         .bind(number)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// True when the last entry of this job is known to be in the store.
@@ -153,16 +147,14 @@ pub async fn is_kept(tx: &mut Tx, job: Uuid) -> Result<bool> {
 
 /// The entries after this number, the first ones first.
 pub async fn list(db: &Db, after: i64, limit: i64) -> Result<Vec<Known>> {
-    let rows = db
-        .query(
-            "select number, hash, object, kept_at from erasures
-             where number > $1 order by number limit $2",
-        )
-        .bind(after)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select number, hash, object, kept_at from erasures
+         where number > $1 order by number limit $2",
+    )
+    .bind(after)
+    .bind(limit)
+    .all(read)
+    .await
 }
 
 /// Takes over entries of the store that were done again here, and forgets what this database has

@@ -74,25 +74,21 @@ pub fn time_of(id: Uuid) -> Timestamp {
 
 /// Deletes at most `limit` events from before this time, the oldest first, of those with a position up to this one.
 pub async fn forget(db: &Db, before: Timestamp, up_to: i64, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let forgotten = tx
-        .query(
-            "delete from events
-             where id in (
-                 select id from events
-                 where id < $1 and position <= $2
-                 order by id
-                 limit $3
-                 for update skip locked
-             )",
-        )
-        .bind(first_id(before))
-        .bind(up_to)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(forgotten)
+    db.transact(
+        "delete from events
+         where id in (
+             select id from events
+             where id < $1 and position <= $2
+             order by id
+             limit $3
+             for update skip locked
+         )",
+    )
+    .bind(first_id(before))
+    .bind(up_to)
+    .bind(limit)
+    .execute()
+    .await
 }
 
 /// Which events to read. An empty text means any.
@@ -105,22 +101,20 @@ pub struct Filter {
 
 /// The newest events before the id `before` that match, the newest first.
 pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Result<Vec<Envelope>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, object_id, body, created_at, traceparent from events
-             where id < $1 and substr(kind, 1, length($2)) = $2
-               and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
-             order by id desc
-             limit $5",
-        )
-        .bind(before)
-        .bind(filter.kind_prefix.as_str())
-        .bind(filter.shop.as_str())
-        .bind(filter.object_id.as_str())
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, kind, shop, object_id, body, created_at, traceparent from events
+         where id < $1 and substr(kind, 1, length($2)) = $2
+           and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
+         order by id desc
+         limit $5",
+    )
+    .bind(before)
+    .bind(filter.kind_prefix.as_str())
+    .bind(filter.shop.as_str())
+    .bind(filter.object_id.as_str())
+    .bind(limit)
+    .all(read)
+    .await
 }
 
 /// The last events of an object of this shop, at most `limit`, in the sequence in which they
@@ -145,7 +139,7 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
 /// PostgreSQL would scan the table by its primary key, instead of using the index, if it were
 /// sorted by id alone.
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
-    let rows = db
+    let mut events: Vec<Envelope> = db
         .query(
             "select id, kind, shop, object_id, body, created_at, traceparent from events
              where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
@@ -154,41 +148,36 @@ pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<En
         )
         .bind(limit)
         .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
-        .fetch_all()
+        .all(read)
         .await?;
-    let mut events: Vec<Envelope> = rows.iter().map(read).collect::<Result<_>>()?;
     events.sort_by_key(|event| event.id);
     Ok(events)
 }
 
 /// The ids of all events after the id `after`, in their order.
 pub async fn ids_after(db: &Db, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
-    let rows = db
-        .query("select id from events where id > $1 order by id limit $2")
+    db.query("select id from events where id > $1 order by id limit $2")
         .bind(after)
         .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+        .all(|row| row.get("id"))
+        .await
 }
 
 /// Those of the events with these ids that match, sorted by id.
 pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, object_id, body, created_at, traceparent from events
-             where substr(kind, 1, length($1)) = $1
-               and ($2 = '' or shop = $2) and ($3 = '' or object_id = $3)
-               and id in ($4..)
-             order by id",
-        )
-        .bind(filter.kind_prefix.as_str())
-        .bind(filter.shop.as_str())
-        .bind(filter.object_id.as_str())
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, kind, shop, object_id, body, created_at, traceparent from events
+         where substr(kind, 1, length($1)) = $1
+           and ($2 = '' or shop = $2) and ($3 = '' or object_id = $3)
+           and id in ($4..)
+         order by id",
+    )
+    .bind(filter.kind_prefix.as_str())
+    .bind(filter.shop.as_str())
+    .bind(filter.object_id.as_str())
+    .bind(ids)
+    .all(read)
+    .await
 }
 
 /// No event becomes visible so long after the time in its id, unless clocks are that wrong.
@@ -216,51 +205,44 @@ fn placed(row: &Row) -> Result<Placed> {
 
 /// The next events after a position, in their sequence.
 pub async fn placed_after(db: &Db, position: i64, limit: i64) -> Result<Vec<Placed>> {
-    let rows = db
-        .query(
-            "select id, position, kind, shop, object_id from events
-             where position > $1
-             order by position
-             limit $2",
-        )
-        .bind(position)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(placed).collect()
+    db.query(
+        "select id, position, kind, shop, object_id from events
+         where position > $1
+         order by position
+         limit $2",
+    )
+    .bind(position)
+    .bind(limit)
+    .all(placed)
+    .await
 }
 
 /// The next events after a position, in their sequence, each with its position.
 pub async fn after(db: &Db, position: i64, limit: i64) -> Result<Vec<(i64, Envelope)>> {
-    let rows = db
-        .query(
-            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
-             where position > $1
-             order by position
-             limit $2",
-        )
-        .bind(position)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("position")?, read(row)?)))
-        .collect()
+    db.query(
+        "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+         where position > $1
+         order by position
+         limit $2",
+    )
+    .bind(position)
+    .bind(limit)
+    .all(|row| Ok((row.get("position")?, read(row)?)))
+    .await
 }
 
 /// The events of objects with this id after a position, in their sequence. They are sorted here:
 /// asked for an order by position, PostgreSQL would go through all positions.
 pub async fn placed_of_object(db: &Db, object_id: &str, position: i64) -> Result<Vec<Placed>> {
-    let rows = db
+    let mut events: Vec<Placed> = db
         .query(
             "select id, position, kind, shop, object_id from events
              where object_id = $1 and position > $2",
         )
         .bind(object_id)
         .bind(position)
-        .fetch_all()
+        .all(placed)
         .await?;
-    let mut events: Vec<Placed> = rows.iter().map(placed).collect::<Result<_>>()?;
     events.sort_by_key(|event| event.position);
     Ok(events)
 }
@@ -309,22 +291,19 @@ pub async fn kept(tx: &mut Tx, ids: Vec<Uuid>) -> Result<HashSet<Uuid>> {
     let rows = tx
         .query("select id from events where id in ($1..)")
         .bind(ids);
-    let rows = rows.fetch_all().await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    rows.all(|row| row.get("id")).await
 }
 
 /// The id of the newest event that has a position up to this one.
 pub async fn id_at(db: &Db, position: i64) -> Result<Option<Uuid>> {
-    let row = db
-        .query(
-            "select id from events where position <= $1
-             order by position desc
-             limit 1",
-        )
-        .bind(position)
-        .fetch_optional()
-        .await?;
-    row.map(|row| row.get("id")).transpose()
+    db.query(
+        "select id from events where position <= $1
+         order by position desc
+         limit 1",
+    )
+    .bind(position)
+    .first(|row| row.get("id"))
+    .await
 }
 
 /// Those of the events that are still kept, in the sequence of the ids.
@@ -347,11 +326,9 @@ pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
 
 /// The kinds of the events of one object, oldest first.
 pub async fn kinds(db: &Db, shop: &str, object_id: &str) -> Result<Vec<String>> {
-    let rows = db
-        .query("select kind from events where shop = $1 and object_id = $2 order by id")
+    db.query("select kind from events where shop = $1 and object_id = $2 order by id")
         .bind(shop)
         .bind(object_id)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("kind")).collect()
+        .all(|row| row.get("kind"))
+        .await
 }

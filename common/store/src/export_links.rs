@@ -19,18 +19,15 @@ pub async fn insert(tx: &mut Tx, request_id: Uuid, expires: i64, now: Timestamp)
     )
     .bind(request_id)
     .bind(expires)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// True for a link that was given out.
 pub async fn is_known(db: &Db, request_id: Uuid, expires: i64) -> Result<bool> {
-    let row = db
-        .query("select expires from export_links where request_id = $1 and expires = $2")
+    db.query("select expires from export_links where request_id = $1 and expires = $2")
         .bind(request_id)
         .bind(expires)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+        .is_any()
+        .await
 }

@@ -10,12 +10,10 @@ use domain::time::Timestamp;
 
 /// The id of the store to which exports at this address were last written.
 pub async fn at(db: &Db, place: &str) -> Result<Option<Uuid>> {
-    let row = db
-        .query("select id from export_stores where place = $1")
+    db.query("select id from export_stores where place = $1")
         .bind(place)
-        .fetch_optional()
-        .await?;
-    row.map(|row| row.get("id")).transpose()
+        .first(|row| row.get("id"))
+        .await
 }
 
 /// Records which store is at an address, in place of `known`. Returns the id that is recorded
@@ -51,17 +49,15 @@ pub async fn note(
 
 /// True while an export that was written to this store is not removed.
 pub async fn is_used(db: &Db, id: Uuid) -> Result<bool> {
-    let row = db
-        .query(
-            "select id from privacy_requests
-             where export_expires_at is not null and export_removed_at is null
-               and export_store = $1
-             limit 1",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+    db.query(
+        "select id from privacy_requests
+         where export_expires_at is not null and export_removed_at is null
+           and export_store = $1
+         limit 1",
+    )
+    .bind(id)
+    .is_any()
+    .await
 }
 
 /// How many exports that are not removed are in other stores than this one.

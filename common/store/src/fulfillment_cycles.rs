@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
+use domain::order::OrderKey;
 use domain::order::outcome::FulfillmentState;
 use domain::order::settlement::Cycle;
 use domain::time::Timestamp;
@@ -48,21 +48,17 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
 /// The cycles of an order that were ever requested, each with whether it is requested now. The
 /// caller has locked the order.
 pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<Cycle, bool>> {
-    let rows = tx
-        .query("select cycle, state from fulfillment_cycles where shop = $1 and order_id = $2")
+    tx.query("select cycle, state from fulfillment_cycles where shop = $1 and order_id = $2")
         .bind(key.0.as_str())
         .bind(key.1)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
+        .all(|row| {
             let (cycle, state): (String, String) = (row.get("cycle")?, row.get("state")?);
             Ok((
                 Cycle::named(Some(&cycle)),
                 state == FulfillmentState::Requested.as_str(),
             ))
         })
-        .collect()
+        .await
 }
 
 /// Moves the cycles of one order to another, except those that the other order already has.
@@ -79,9 +75,8 @@ pub async fn move_to(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<()> 
     .bind(to.1)
     .bind(from.0.as_str())
     .bind(from.1)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// A further fulfilment of an order's agreement.
@@ -98,24 +93,20 @@ pub struct StoredCycle {
 }
 
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredCycle>> {
-    let rows = db
-        .query(
-            "select cycle, state, requested_at, cancelled_at from fulfillment_cycles
-             where shop = $1 and order_id = $2
-             order by requested_at, cycle",
-        )
-        .bind(shop)
-        .bind(order_id)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(StoredCycle {
-                cycle: row.get("cycle")?,
-                state: row.get("state")?,
-                requested_at: Timestamp(row.get("requested_at")?),
-                cancelled_at: row.get::<Option<i64>>("cancelled_at")?.map(Timestamp),
-            })
+    db.query(
+        "select cycle, state, requested_at, cancelled_at from fulfillment_cycles
+         where shop = $1 and order_id = $2
+         order by requested_at, cycle",
+    )
+    .bind(shop)
+    .bind(order_id)
+    .all(|row| {
+        Ok(StoredCycle {
+            cycle: row.get("cycle")?,
+            state: row.get("state")?,
+            requested_at: Timestamp(row.get("requested_at")?),
+            cancelled_at: row.get::<Option<i64>>("cancelled_at")?.map(Timestamp),
         })
-        .collect()
+    })
+    .await
 }

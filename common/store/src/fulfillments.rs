@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
 use crate::{json, parsed};
 use domain::job::JobId;
+use domain::order::OrderKey;
 use domain::order::outcome::{FulfillmentState, Level};
 use domain::time::Timestamp;
 
@@ -86,44 +86,38 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
 }
 
 /// How many units of the orders were requested so far. The caller has locked the orders. An order
-/// that is missing in the result was not requested, or was requested by an older version.
+/// that is missing in the result was not requested.
 pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, Level>> {
-    let rows = tx
-        .query(
-            "select shop, order_id, requested_units from fulfillments
-             where requested_units is not null and (shop, order_id) in ($1..)",
-        )
-        .bind(
-            keys.iter()
-                .map(|key| (*key).clone())
-                .collect::<Vec<OrderKey>>(),
-        )
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let level: String = row.get("requested_units")?;
-            Ok(((row.get("shop")?, row.get("order_id")?), parsed(&level)?))
-        })
-        .collect()
+    tx.query(
+        "select shop, order_id, requested_units from fulfillments
+         where requested_units is not null and (shop, order_id) in ($1..)",
+    )
+    .bind(
+        keys.iter()
+            .map(|key| (*key).clone())
+            .collect::<Vec<OrderKey>>(),
+    )
+    .all(|row| {
+        let level: String = row.get("requested_units")?;
+        Ok(((row.get("shop")?, row.get("order_id")?), parsed(&level)?))
+    })
+    .await
 }
 
 /// True while this job is to ask the storefront to fulfil the order: a job that was stored later asks
 /// for its units too.
 pub async fn is_wanted(db: &Db, key: &OrderKey, job: JobId) -> Result<bool> {
-    let row = db
-        .query(
-            "select 1 as wanted from fulfillments
-             where shop = $1 and order_id = $2 and state = $3 and provider_job_id = $4
-               and provider_state in ('pending', 'failed')",
-        )
-        .bind(key.0.as_str())
-        .bind(key.1)
-        .bind(FulfillmentState::Requested.as_str())
-        .bind(job)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+    db.query(
+        "select 1 as wanted from fulfillments
+         where shop = $1 and order_id = $2 and state = $3 and provider_job_id = $4
+           and provider_state in ('pending', 'failed')",
+    )
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(FulfillmentState::Requested.as_str())
+    .bind(job)
+    .is_any()
+    .await
 }
 
 /// Records what the storefront answered to a job's request. False when it was recorded before, and
@@ -137,19 +131,17 @@ pub async fn answered(
     provider_id: Option<&str>,
     now: Timestamp,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
-             where shop = $4 and order_id = $5 and provider_job_id = $6
-               and provider_state in ('pending', 'failed') and provider_state <> $1",
-        )
-        .bind(state.as_str())
-        .bind(provider_id)
-        .bind(now.0)
-        .bind(key.0.as_str())
-        .bind(key.1)
-        .bind(job)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
+         where shop = $4 and order_id = $5 and provider_job_id = $6
+           and provider_state in ('pending', 'failed') and provider_state <> $1",
+    )
+    .bind(state.as_str())
+    .bind(provider_id)
+    .bind(now.0)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(job)
+    .changed_one()
+    .await
 }

@@ -67,23 +67,19 @@ pub async fn claim(db: &Db, clock: &Clock, url: &str) -> std::result::Result<(),
 /// The provider that the users' accounts belong to. None when no process has started with a
 /// provider yet.
 pub async fn recorded(db: &Db) -> Result<Option<String>> {
-    let row = db
-        .query("select name from identity_provider where id = 1")
-        .fetch_optional()
-        .await?;
-    row.map(|row| row.get("name")).transpose()
+    db.query("select name from identity_provider where id = 1")
+        .first(|row| row.get("name"))
+        .await
 }
 
 /// Records that the same accounts are at another address now. False when no provider was
 /// recorded.
 pub async fn moved(tx: &mut Tx, clock: &Clock, name: &str) -> Result<bool> {
-    let moved = tx
-        .query("update identity_provider set name = $1, recorded_at = $2 where id = 1")
+    tx.query("update identity_provider set name = $1, recorded_at = $2 where id = 1")
         .bind(name)
         .bind(clock.now().0)
-        .execute()
-        .await?;
-    Ok(moved == 1)
+        .changed_one()
+        .await
 }
 
 /// Replaces the accounts of the provider `former` by those of another provider. The former

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
+use domain::order::OrderKey;
 use domain::time::Timestamp;
 
 /// The reason of a movement for a cancelled order.
@@ -49,19 +49,15 @@ pub async fn append(
 /// zero. The caller has locked the order.
 pub async fn balances(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<i64, i64>> {
     let rows = tx.query(BALANCES).bind(key.0.as_str()).bind(key.1);
-    let rows = rows.fetch_all().await?;
-    rows.iter()
-        .map(|row| Ok((row.get("line_id")?, row.get("units")?)))
-        .collect()
+    rows.all(|row| Ok((row.get("line_id")?, row.get("units")?)))
+        .await
 }
 
 /// The same as [`balances`], outside a transaction.
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<(i64, i64)>> {
     let rows = db.query(BALANCES).bind(shop).bind(order_id);
-    let rows = rows.fetch_all().await?;
-    rows.iter()
-        .map(|row| Ok((row.get("line_id")?, row.get("units")?)))
-        .collect()
+    rows.all(|row| Ok((row.get("line_id")?, row.get("units")?)))
+        .await
 }
 
 const BALANCES: &str = "select line_id, cast(sum(quantity) as bigint) as units

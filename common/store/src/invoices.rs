@@ -52,14 +52,10 @@ pub async fn payments_of(
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows = tx
-        .query("select id, payment_id from invoices where id in ($1..)")
+    tx.query("select id, payment_id from invoices where id in ($1..)")
         .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("id")?, row.get("payment_id")?)))
-        .collect()
+        .all(|row| Ok((row.get("id")?, row.get("payment_id")?)))
+        .await
 }
 
 /// The first invoices of these subscriptions, by subscription.
@@ -67,16 +63,10 @@ pub async fn first_of(tx: &mut Tx, subscriptions: Vec<String>) -> Result<BTreeMa
     if subscriptions.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows = tx
-        .query(
-            "select id, subscription from invoices where is_first = 1 and subscription in ($1..)",
-        )
+    tx.query("select id, subscription from invoices where is_first = 1 and subscription in ($1..)")
         .bind(subscriptions)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("subscription")?, row.get("id")?)))
-        .collect()
+        .all(|row| Ok((row.get("subscription")?, row.get("id")?)))
+        .await
 }
 
 /// The invoices that these payments pay.
@@ -84,16 +74,14 @@ pub async fn of_payments(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Invoi
     if payments.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = tx
-        .query(
-            "select id, subscription, payment_id, is_first from invoices
-             where payment_id in ($1..)
-             order by id",
-        )
-        .bind(payments)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    tx.query(
+        "select id, subscription, payment_id, is_first from invoices
+         where payment_id in ($1..)
+         order by id",
+    )
+    .bind(payments)
+    .all(read)
+    .await
 }
 
 fn read(row: &Row) -> Result<Invoice> {
@@ -106,26 +94,22 @@ fn read(row: &Row) -> Result<Invoice> {
 }
 
 pub async fn find(db: &Db, id: &str) -> Result<Option<Invoice>> {
-    let row = db
-        .query("select id, subscription, payment_id, is_first from invoices where id = $1")
+    db.query("select id, subscription, payment_id, is_first from invoices where id = $1")
         .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(read).transpose()
+        .first(read)
+        .await
 }
 
 /// The invoices of a subscription, the first one and then the newest, at most `limit`.
 pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<Vec<Invoice>> {
-    let rows = db
-        .query(
-            "select id, subscription, payment_id, is_first from invoices
-             where subscription = $1
-             order by is_first desc, created_at desc, id desc
-             limit $2",
-        )
-        .bind(subscription)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, subscription, payment_id, is_first from invoices
+         where subscription = $1
+         order by is_first desc, created_at desc, id desc
+         limit $2",
+    )
+    .bind(subscription)
+    .bind(limit)
+    .all(read)
+    .await
 }

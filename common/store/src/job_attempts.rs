@@ -111,37 +111,31 @@ fn read(row: &Row) -> Result<Attempt> {
 
 /// The attempts of a job that are kept, the oldest first.
 pub async fn list(db: &Db, job: JobId) -> Result<Vec<Attempt>> {
-    let rows = db
-        .query(
-            "select number, started_at, duration_ms, outcome, error, status from job_attempts
-             where job_id = $1 order by number",
-        )
-        .bind(job)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select number, started_at, duration_ms, outcome, error, status from job_attempts
+         where job_id = $1 order by number",
+    )
+    .bind(job)
+    .all(read)
+    .await
 }
 
 /// The attempts of several jobs, with the job of each, those of one job the oldest first.
 pub async fn of_jobs(db: &Db, jobs: Vec<JobId>) -> Result<Vec<(JobId, Attempt)>> {
-    let rows = db
-        .query(
-            "select job_id, number, started_at, duration_ms, outcome, error, status
-             from job_attempts where job_id in ($1..) order by job_id, number",
-        )
-        .bind(jobs)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("job_id")?, read(row)?)))
-        .collect()
+    db.query(
+        "select job_id, number, started_at, duration_ms, outcome, error, status
+         from job_attempts where job_id in ($1..) order by job_id, number",
+    )
+    .bind(jobs)
+    .all(|row| Ok((row.get("job_id")?, read(row)?)))
+    .await
 }
 
 /// Deletes at most `limit` attempts of jobs that were done before `before`.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     // The attempts of dead jobs stay, and are passed over each time. So this is read without a
     // transaction, which on SQLite would keep all writers waiting.
-    let rows = db
+    let mut jobs: Vec<JobId> = db
         .query(
             "select job_attempts.job_id as job_id, job_attempts.number as number
              from job_attempts
@@ -152,12 +146,8 @@ pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
         )
         .bind(before.0)
         .bind(limit)
-        .fetch_all()
+        .all(|row| row.get("job_id"))
         .await?;
-    let mut jobs: Vec<JobId> = rows
-        .iter()
-        .map(|row| row.get("job_id"))
-        .collect::<Result<_>>()?;
     jobs.sort_unstable();
     jobs.dedup();
     if jobs.is_empty() {

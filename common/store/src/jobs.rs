@@ -94,29 +94,24 @@ pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
     tx.query("update jobs set last_error = $1 where state = 'done' and id = $2")
         .bind(why)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// When the latest delivery of each source came, by the name of the source. Only the newest jobs are
 /// looked at, so a source is missing that has sent nothing for long.
 pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
     const LOOKED_AT: i64 = 10_000;
-    let rows = db
-        .query(
-            "select source, max(created_at) as latest
-             from (select source, created_at from jobs order by id desc limit $1) as newest
-             where source <> 'internal'
-             group by source
-             order by source",
-        )
-        .bind(LOOKED_AT)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("source")?, Timestamp(row.get("latest")?))))
-        .collect()
+    db.query(
+        "select source, max(created_at) as latest
+         from (select source, created_at from jobs order by id desc limit $1) as newest
+         where source <> 'internal'
+         group by source
+         order by source",
+    )
+    .bind(LOOKED_AT)
+    .all(|row| Ok((row.get("source")?, Timestamp(row.get("latest")?))))
+    .await
 }
 
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id. Those of a kind that this
@@ -126,21 +121,20 @@ pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
 /// id say `not in ('done', 'dead')`, because `= 'ready'` would let PostgreSQL scan an index of
 /// ready jobs instead of looking up a few ids.
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
-    let rows = db
+    let found: Vec<Option<Job>> = db
         .query(
             "select id, kind, shop, body, attempts, unfinished_attempts, deadline_at, trace,
-                    traceparent, created_at
-             from jobs
-             where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
-               and id in ($2..)
-             order by id",
+                traceparent, created_at
+         from jobs
+         where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
+           and id in ($2..)
+         order by id",
         )
         .bind(now.0)
         .bind(ids.to_vec())
-        .fetch_all()
+        .all(read)
         .await?;
-    let read = |row| read(row).transpose();
-    rows.iter().filter_map(read).collect()
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// `None` for a job of a kind that this version does not know.
@@ -175,56 +169,50 @@ where
 /// same transaction, and nobody else will do it. A job that someone else is running is skipped;
 /// if that run fails, the sweep notifies workers of the job again.
 pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<JobId>> {
-    let rows = tx
-        .query(
-            "update jobs
-             set state = 'done', finished_at = $1, unfinished_attempts = 0, last_error = null
-             where id in (
-                 select id from jobs
-                 where state not in ('done', 'dead') and id in ($2..)
-                 order by id
-                 for update skip locked
-             )
-             returning id",
-        )
-        .bind(now.0)
-        .bind(ids.to_vec())
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    tx.query(
+        "update jobs
+         set state = 'done', finished_at = $1, unfinished_attempts = 0, last_error = null
+         where id in (
+             select id from jobs
+             where state not in ('done', 'dead') and id in ($2..)
+             order by id
+             for update skip locked
+         )
+         returning id",
+    )
+    .bind(now.0)
+    .bind(ids.to_vec())
+    .all(|row| row.get("id"))
+    .await
 }
 
 /// Marks a job done whose call was answered, unless somebody else has claimed it since (`claim` is the
 /// fencing token) or it has ended. False then.
 pub async fn finish_claimed(tx: &mut Tx, id: JobId, claim: i64, now: Timestamp) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update jobs
-             set state = 'done', finished_at = $1, unfinished_attempts = 0, last_error = null
-             where state not in ('done', 'dead') and id = $2 and claims = $3",
-        )
-        .bind(now.0)
-        .bind(id)
-        .bind(claim)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update jobs
+         set state = 'done', finished_at = $1, unfinished_attempts = 0, last_error = null
+         where state not in ('done', 'dead') and id = $2 and claims = $3",
+    )
+    .bind(now.0)
+    .bind(id)
+    .bind(claim)
+    .changed_one()
+    .await
 }
 
 /// Whether a job is still the one's who has this fencing token. Until the transaction ends nobody else
 /// can claim it.
 pub async fn has_claim(tx: &mut Tx, id: JobId, claim: i64) -> Result<bool> {
-    let row = tx
-        .query(
-            "select id from jobs
-             where state not in ('done', 'dead') and id = $1 and claims = $2
-             for update",
-        )
-        .bind(id)
-        .bind(claim)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+    tx.query(
+        "select id from jobs
+         where state not in ('done', 'dead') and id = $1 and claims = $2
+         for update",
+    )
+    .bind(id)
+    .bind(claim)
+    .is_any()
+    .await
 }
 
 /// Records a failed run, when the next one is due and until when the job is tried. False when the job was no longer ready.
@@ -236,21 +224,19 @@ pub async fn retry(
     deadline: Option<Timestamp>,
     error: &str,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update jobs
-             set attempts = $1, run_at = $2, deadline_at = $3, notified_at = null,
-                 unfinished_attempts = 0, last_error = $4
-             where state not in ('done', 'dead') and id = $5",
-        )
-        .bind(attempts)
-        .bind(run_at.0)
-        .bind(deadline.map(|at| at.0))
-        .bind(error)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update jobs
+         set attempts = $1, run_at = $2, deadline_at = $3, notified_at = null,
+             unfinished_attempts = 0, last_error = $4
+         where state not in ('done', 'dead') and id = $5",
+    )
+    .bind(attempts)
+    .bind(run_at.0)
+    .bind(deadline.map(|at| at.0))
+    .bind(error)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 /// Dead-letters a job. False when it was no longer ready.
@@ -261,7 +247,7 @@ pub async fn dead_letter(
     now: Timestamp,
     error: &str,
 ) -> Result<bool> {
-    let changed = tx
+    tx
         .query(
             "update jobs
              set state = 'dead', attempts = $1, finished_at = $2, unfinished_attempts = 0, last_error = $3
@@ -271,9 +257,7 @@ pub async fn dead_letter(
         .bind(now.0)
         .bind(error)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+        .changed_one().await
 }
 
 /// Makes a job ready again that was marked done in this transaction, because a part of its work
@@ -288,28 +272,25 @@ pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Resul
     .bind(run_at.0)
     .bind(why)
     .bind(id)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Makes a waiting job due now. False when the job is not ready.
 pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update jobs set run_at = $1, notified_at = null, attempts = 0, unfinished_attempts = 0
-             where state = 'ready' and id = $2",
-        )
-        .bind(now.0)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update jobs set run_at = $1, notified_at = null, attempts = 0, unfinished_attempts = 0
+         where state = 'ready' and id = $2",
+    )
+    .bind(now.0)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 /// Requeues a dead job with its full number of tries. False when the job is not dead.
 pub async fn requeue(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
-    let changed = tx
+    tx
         .query(
             "update jobs
              set state = 'ready', attempts = 0, unfinished_attempts = 0, run_at = $1, notified_at = null,
@@ -318,9 +299,7 @@ pub async fn requeue(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
         )
         .bind(now.0)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+        .changed_one().await
 }
 
 /// Requeues a job that has ended, with its full number of tries, unless it has run again since
@@ -333,7 +312,7 @@ pub async fn requeue_as_seen(
     now: Timestamp,
     notified_at: Option<Timestamp>,
 ) -> Result<bool> {
-    let changed = tx
+    tx
         .query(
             "update jobs
              set state = 'ready', attempts = 0, unfinished_attempts = 0, run_at = $1, notified_at = $2,
@@ -346,40 +325,34 @@ pub async fn requeue_as_seen(
         .bind(job.id)
         .bind(job.state.as_str())
         .bind(job.finished_at.0)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+        .changed_one().await
 }
 
 /// Discards a dead job: it becomes done, loses its body, and is never run again. False when it is
 /// no longer dead, or was requeued and died again since it was seen.
 pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update jobs set state = 'done', discarded_at = $1, body = null
-             where id = $2 and state = 'dead' and finished_at = $3",
-        )
-        .bind(now.0)
-        .bind(job.id)
-        .bind(job.finished_at.0)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update jobs set state = 'done', discarded_at = $1, body = null
+         where id = $2 and state = 'dead' and finished_at = $3",
+    )
+    .bind(now.0)
+    .bind(job.id)
+    .bind(job.finished_at.0)
+    .changed_one()
+    .await
 }
 
 /// Counts a run before it starts, and returns how many runs in a row, with this one, have not
 /// ended in order. `None` when the job was no longer ready.
 pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
-    let row = tx
-        .query(
-            "update jobs set unfinished_attempts = unfinished_attempts + 1
-             where state not in ('done', 'dead') and id = $1
-             returning unfinished_attempts",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.map(|row| row.get("unfinished_attempts")).transpose()
+    tx.query(
+        "update jobs set unfinished_attempts = unfinished_attempts + 1
+         where state not in ('done', 'dead') and id = $1
+         returning unfinished_attempts",
+    )
+    .bind(id)
+    .first(|row| row.get("unfinished_attempts"))
+    .await
 }
 
 /// A job that was claimed.
@@ -402,7 +375,7 @@ pub async fn claim(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Vec<Claimed>> {
-    let rows = tx
+    tx
         .query(
             "update jobs set run_at = $1, notified_at = null, unfinished_attempts = unfinished_attempts + 1,
                              claims = coalesce(claims, 0) + 1
@@ -418,17 +391,13 @@ pub async fn claim(
         .bind(until.0)
         .bind(now.0)
         .bind(ids.to_vec())
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
+        .all(|row| {
             Ok(Claimed {
                 id: row.get("id")?,
                 token: row.get("claims")?,
                 runs: row.get("unfinished_attempts")?,
             })
-        })
-        .collect()
+        }).await
 }
 
 /// Defers those of the jobs that nobody has claimed since they were read. They were not run. The
@@ -458,9 +427,8 @@ pub async fn defer(
     .bind(why)
     .bind(now.0)
     .bind(ids.to_vec())
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Defers a job that was claimed until `claimed_until`, without counting a failure. If it has been
@@ -475,25 +443,23 @@ pub async fn defer_claimed(
     why: &str,
     asked: bool,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update jobs
-             set run_at = case when run_at = $5 then $1 else run_at end, notified_at = null,
-                 unfinished_attempts = 0,
-                 last_error = case
-                     when $3 = 0 and exists (select 1 from job_attempts where job_id = jobs.id)
-                     then coalesce(last_error, $2) else $2 end
-             where state not in ('done', 'dead') and id = $4 and claims = $6",
-        )
-        .bind(run_at.0)
-        .bind(why)
-        .bind(i64::from(asked))
-        .bind(claimed.id)
-        .bind(claimed_until.0)
-        .bind(claimed.token)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update jobs
+         set run_at = case when run_at = $5 then $1 else run_at end, notified_at = null,
+             unfinished_attempts = 0,
+             last_error = case
+                 when $3 = 0 and exists (select 1 from job_attempts where job_id = jobs.id)
+                 then coalesce(last_error, $2) else $2 end
+         where state not in ('done', 'dead') and id = $4 and claims = $6",
+    )
+    .bind(run_at.0)
+    .bind(why)
+    .bind(i64::from(asked))
+    .bind(claimed.id)
+    .bind(claimed_until.0)
+    .bind(claimed.token)
+    .changed_one()
+    .await
 }
 
 /// Sets the time at which a waiting job runs.
@@ -501,18 +467,16 @@ pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
     tx.query("update jobs set run_at = $1, notified_at = null where state = 'ready' and id = $2")
         .bind(run_at.0)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// Gives waiting jobs the full time of their retries again.
 pub async fn restart(tx: &mut Tx, ids: Vec<JobId>) -> Result<()> {
     tx.query("update jobs set attempts = 0 where state = 'ready' and id in ($1..)")
         .bind(ids)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// Makes waiting jobs due at `run_at`, except those that somebody runs now.
@@ -528,36 +492,31 @@ pub async fn release_unclaimed(tx: &mut Tx, ids: Vec<JobId>, run_at: Timestamp) 
     )
     .bind(run_at.0)
     .bind(ids)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Clears the time of the last notification for jobs whose message did not reach the bus, so that
 /// the next sweep notifies workers of them.
 pub async fn clear_notified(db: &Db, ids: &[JobId]) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "update jobs set notified_at = null where state not in ('done', 'dead') and id in ($1..)",
     )
     .bind(ids.to_vec())
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Clears the times of the last notification of a whole queue, when its only process stops in
 /// order.
 pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "update jobs set notified_at = null
          where queue = $1 and state = 'ready' and notified_at is not null",
     )
     .bind(queue.as_str())
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Those of the jobs that are in this database and not dead.
@@ -578,49 +537,41 @@ pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
 
 /// Deletes the bodies of at most `limit` jobs that finished before `before`.
 pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let cut = tx
-        .query(
-            "update jobs set body = null
-             where id in (
-                 select id from jobs
-                 where state = 'done' and body is not null and finished_at < $1
-                 order by finished_at
-                 limit $2
-                 for update skip locked
-             )",
-        )
-        .bind(before.0)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(cut)
+    db.transact(
+        "update jobs set body = null
+         where id in (
+             select id from jobs
+             where state = 'done' and body is not null and finished_at < $1
+             order by finished_at
+             limit $2
+             for update skip locked
+         )",
+    )
+    .bind(before.0)
+    .bind(limit)
+    .execute()
+    .await
 }
 
 /// The state of a job, which is locked. None when there is no such job.
 pub async fn state(tx: &mut Tx, id: JobId) -> Result<Option<State>> {
-    let row = tx
-        .query("select state from jobs where id = $1 for update")
+    tx.query("select state from jobs where id = $1 for update")
         .bind(id)
-        .fetch_optional()
-        .await?;
-    row.map(|row| {
-        let state: String = row.get("state")?;
-        state
-            .parse()
-            .map_err(|error| Error::Decode(Box::new(error)))
-    })
-    .transpose()
+        .first(|row| {
+            let state: String = row.get("state")?;
+            state
+                .parse()
+                .map_err(|error| Error::Decode(Box::new(error)))
+        })
+        .await
 }
 
 /// Deletes the body of one job, whatever its state.
 pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
     tx.query("update jobs set body = null where id = $1")
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// A job as an operator sees it: everything but the body.
@@ -766,14 +717,13 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
         "" => query,
         object_id => query.bind(object_id),
     };
-    let rows = query.fetch_all().await?;
-    rows.iter().map(read_summary).collect()
+    query.all(read_summary).await
 }
 
 /// The newest jobs that are about an object of this shop, at most `limit`, the newest first. The
 /// empty shop means the jobs whose delivery named none.
 pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Summary>> {
-    let rows = db
+    db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
@@ -786,13 +736,11 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
         .bind(object_id)
         .bind(shop)
         .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read_summary).collect()
+        .all(read_summary).await
 }
 
 pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
-    let row = db
+    db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
@@ -800,9 +748,7 @@ pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
              from jobs where id = $1",
         )
         .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(read_summary).transpose()
+        .first(read_summary).await
 }
 
 /// The body of a job, if it still has one.
@@ -819,11 +765,9 @@ pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
 }
 
 pub async fn is_any_dead(db: &Db) -> Result<bool> {
-    let row = db
-        .query("select 1 as one from jobs where state = 'dead' limit 1")
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+    db.query("select 1 as one from jobs where state = 'dead' limit 1")
+        .is_any()
+        .await
 }
 
 /// How many jobs of a queue are in a state. It reads all jobs, so only tests ask.

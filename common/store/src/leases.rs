@@ -20,36 +20,30 @@ pub async fn take(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<bool> {
-    let mut tx = db.begin().await?;
-    let taken = tx
-        .query(
-            "insert into leases (name, holder, expires_at) values ($1, $2, $3)
-             on conflict (name) do update
-             set holder = excluded.holder, expires_at = excluded.expires_at
-             where leases.holder = excluded.holder
-                or leases.expires_at <= $4 or leases.expires_at > $5
-             returning name",
-        )
-        .bind(name)
-        .bind(holder)
-        .bind(until.0)
-        .bind(now.0)
-        .bind(until.plus(AHEAD).0)
-        .fetch_optional()
-        .await?;
-    tx.commit().await?;
-    Ok(taken.is_some())
+    db.transact(
+        "insert into leases (name, holder, expires_at) values ($1, $2, $3)
+         on conflict (name) do update
+         set holder = excluded.holder, expires_at = excluded.expires_at
+         where leases.holder = excluded.holder
+            or leases.expires_at <= $4 or leases.expires_at > $5
+         returning name",
+    )
+    .bind(name)
+    .bind(holder)
+    .bind(until.0)
+    .bind(now.0)
+    .bind(until.plus(AHEAD).0)
+    .is_any()
+    .await
 }
 
 /// Gives up a lease. One that another process holds stays as it is.
 pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query("delete from leases where name = $1 and holder = $2")
+    db.transact("delete from leases where name = $1 and holder = $2")
         .bind(name)
         .bind(holder)
-        .execute()
-        .await?;
-    tx.commit().await
+        .done()
+        .await
 }
 
 /// The lease to send webhooks to endpoints.
@@ -57,13 +51,11 @@ pub const WEBHOOKS: &str = "webhooks";
 
 /// True when some process holds this lease.
 pub async fn is_held(db: &Db, name: &str, now: Timestamp) -> Result<bool> {
-    let row = db
-        .query("select name from leases where name = $1 and expires_at > $2")
+    db.query("select name from leases where name = $1 and expires_at > $2")
         .bind(name)
         .bind(now.0)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+        .is_any()
+        .await
 }
 
 /// The lease to do the batches of operations.
@@ -72,11 +64,9 @@ pub const OPERATIONS: &str = "operations";
 /// True when any worker holds a lease. A worker renews its own. Operations are done by processes that serve
 /// the console.
 pub async fn any_held(db: &Db, now: Timestamp) -> Result<bool> {
-    let row = db
-        .query("select name from leases where expires_at > $1 and name <> $2 limit 1")
+    db.query("select name from leases where expires_at > $1 and name <> $2 limit 1")
         .bind(now.0)
         .bind(OPERATIONS)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+        .is_any()
+        .await
 }

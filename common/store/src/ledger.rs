@@ -54,31 +54,27 @@ pub struct Line {
 
 /// The entries of a payment, sorted by number.
 pub async fn of_payment(db: &Db, payment_id: &str) -> Result<Vec<Line>> {
-    let rows = db
-        .query(
-            "select payment_id, number, entry, account, amount_minor, currency, created_at
-             from ledger_entries where payment_id = $1 order by number",
-        )
-        .bind(payment_id)
-        .fetch_all()
-        .await?;
-    rows.iter().map(line).collect()
+    db.query(
+        "select payment_id, number, entry, account, amount_minor, currency, created_at
+         from ledger_entries where payment_id = $1 order by number",
+    )
+    .bind(payment_id)
+    .all(line)
+    .await
 }
 
 /// The newest entries of an account, newest first.
 pub async fn of_account(db: &Db, account: &str, limit: i64) -> Result<Vec<Line>> {
-    let rows = db
-        .query(
-            "select payment_id, number, entry, account, amount_minor, currency, created_at
-             from ledger_entries where account = $1
-             order by created_at desc, payment_id, number desc
-             limit $2",
-        )
-        .bind(account)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(line).collect()
+    db.query(
+        "select payment_id, number, entry, account, amount_minor, currency, created_at
+         from ledger_entries where account = $1
+         order by created_at desc, payment_id, number desc
+         limit $2",
+    )
+    .bind(account)
+    .bind(limit)
+    .all(line)
+    .await
 }
 
 fn line(row: &Row) -> Result<Line> {
@@ -109,39 +105,35 @@ pub struct Balance {
 
 /// The first accounts by name whose names start with `prefix`.
 pub async fn balances(db: &Db, prefix: &str, limit: i64) -> Result<Vec<Balance>> {
-    let rows = db
-        .query(
-            "select account, currency, cast(sum(amount_minor) as bigint) as minor,
-                    count(*) as entries
-             from ledger_entries
-             where substr(account, 1, length($1)) = $1
-             group by account, currency
-             order by account, currency
-             limit $2",
-        )
-        .bind(prefix)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(balance).collect()
+    db.query(
+        "select account, currency, cast(sum(amount_minor) as bigint) as minor,
+                count(*) as entries
+         from ledger_entries
+         where substr(account, 1, length($1)) = $1
+         group by account, currency
+         order by account, currency
+         limit $2",
+    )
+    .bind(prefix)
+    .bind(limit)
+    .all(balance)
+    .await
 }
 
 /// The balances of the provider and of held money, and one balance each for all agreements and
 /// all customers together.
 async fn classes(db: &Db) -> Result<Vec<Balance>> {
-    let rows = db
-        .query(
-            "select case when account like 'released:%' then 'released'
-                         when account like 'credited:%' then 'credited'
-                         else account end as account,
-                    currency, cast(sum(amount_minor) as bigint) as minor, count(*) as entries
-             from ledger_entries
-             group by 1, currency
-             order by 1, currency",
-        )
-        .fetch_all()
-        .await?;
-    rows.iter().map(balance).collect()
+    db.query(
+        "select case when account like 'released:%' then 'released'
+                     when account like 'credited:%' then 'credited'
+                     else account end as account,
+                currency, cast(sum(amount_minor) as bigint) as minor, count(*) as entries
+         from ledger_entries
+         group by 1, currency
+         order by 1, currency",
+    )
+    .all(balance)
+    .await
 }
 
 fn balance(row: &Row) -> Result<Balance> {

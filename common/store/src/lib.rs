@@ -42,7 +42,6 @@ pub mod payment_retries;
 pub mod payments;
 pub mod people;
 pub mod person_data;
-pub mod person_keys;
 pub mod privacy_keys;
 pub mod privacy_requests;
 pub mod public_orders;

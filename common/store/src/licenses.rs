@@ -104,9 +104,8 @@ pub async fn lock(tx: &mut Tx) -> Result<()> {
         "insert into license_changes (id, revision) values (1, 1)
          on conflict (id) do update set revision = license_changes.revision + 1",
     )
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Grants a licence, whatever other licences its owner has; the best one counts. A caller who
@@ -136,45 +135,39 @@ pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<Lice
 
 /// Revokes a licence. False when there is none with this id, or when it was revoked before.
 pub async fn revoke(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
-    let revoked = tx
-        .query(
-            "update licenses set revoked_at = $2, updated_at = $2
-             where id = $1 and revoked_at is null",
-        )
-        .bind(id)
-        .bind(now.0)
-        .execute()
-        .await?;
-    Ok(revoked == 1)
+    tx.query(
+        "update licenses set revoked_at = $2, updated_at = $2
+         where id = $1 and revoked_at is null",
+    )
+    .bind(id)
+    .bind(now.0)
+    .changed_one()
+    .await
 }
 
 /// Suspends a licence. False when there is none with this id that is active and not revoked.
 pub async fn suspend(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
-    let suspended = tx
-        .query(
-            "update licenses set status = 'suspended', updated_at = $2
-             where id = $1 and status = 'active' and revoked_at is null",
-        )
-        .bind(id)
-        .bind(now.0)
-        .execute()
-        .await?;
-    Ok(suspended == 1)
+    tx.query(
+        "update licenses set status = 'suspended', updated_at = $2
+         where id = $1 and status = 'active' and revoked_at is null",
+    )
+    .bind(id)
+    .bind(now.0)
+    .changed_one()
+    .await
 }
 
 /// Ends a suspension. False when there is no licence with this id that is suspended and not
 /// revoked.
 pub async fn resume(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
-    let resumed = tx
-        .query(
-            "update licenses set status = 'active', updated_at = $2
-             where id = $1 and status = 'suspended' and revoked_at is null",
-        )
-        .bind(id)
-        .bind(now.0)
-        .execute()
-        .await?;
-    Ok(resumed == 1)
+    tx.query(
+        "update licenses set status = 'active', updated_at = $2
+         where id = $1 and status = 'suspended' and revoked_at is null",
+    )
+    .bind(id)
+    .bind(now.0)
+    .changed_one()
+    .await
 }
 
 /// Extends the licences of a subscription that was paid until `until`, and returns how many were
@@ -222,8 +215,7 @@ pub async fn lengthen(
             .bind(id)
             .bind(now.0),
     };
-    query.execute().await?;
-    Ok(())
+    query.done().await
 }
 
 /// The beginning of a statement that reads licences with what [`License::read`] needs: those of
@@ -253,106 +245,94 @@ macro_rules! licenses {
 
 /// One licence.
 pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
-    let row = tx
-        .query(concat!(
-            licenses!(both),
-            "from licenses
-             left join users on users.id = licenses.user_id
-             left join orgs on orgs.id = licenses.org_id
-             where licenses.id = $1"
-        ))
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(License::read).transpose()
+    tx.query(concat!(
+        licenses!(both),
+        "from licenses
+         left join users on users.id = licenses.user_id
+         left join orgs on orgs.id = licenses.org_id
+         where licenses.id = $1"
+    ))
+    .bind(id)
+    .first(License::read)
+    .await
 }
 
 /// Every licence, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<License>> {
-    let rows = db
-        .query(concat!(
-            licenses!(both),
-            "from licenses
-             left join users on users.id = licenses.user_id
-             left join orgs on orgs.id = licenses.org_id
-             order by licenses.id"
-        ))
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    db.query(concat!(
+        licenses!(both),
+        "from licenses
+         left join users on users.id = licenses.user_id
+         left join orgs on orgs.id = licenses.org_id
+         order by licenses.id"
+    ))
+    .all(License::read)
+    .await
 }
 
 /// One licence, for reading alone.
 pub async fn show(db: &Db, id: LicenseId) -> Result<Option<License>> {
-    let row = db
-        .query(concat!(
-            licenses!(both),
-            "from licenses
-             left join users on users.id = licenses.user_id
-             left join orgs on orgs.id = licenses.org_id
-             where licenses.id = $1"
-        ))
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(License::read).transpose()
+    db.query(concat!(
+        licenses!(both),
+        "from licenses
+         left join users on users.id = licenses.user_id
+         left join orgs on orgs.id = licenses.org_id
+         where licenses.id = $1"
+    ))
+    .bind(id)
+    .first(License::read)
+    .await
 }
 
 /// The newest licences that were granted before this one, also those that were revoked.
 pub async fn page(db: &Db, before: LicenseId, limit: i64) -> Result<Vec<License>> {
-    let rows = db
-        .query(concat!(
-            licenses!(both),
-            "from licenses
-             left join users on users.id = licenses.user_id
-             left join orgs on orgs.id = licenses.org_id
-             where licenses.id < $1
-             order by licenses.id desc limit $2"
-        ))
-        .bind(before)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    db.query(concat!(
+        licenses!(both),
+        "from licenses
+         left join users on users.id = licenses.user_id
+         left join orgs on orgs.id = licenses.org_id
+         where licenses.id < $1
+         order by licenses.id desc limit $2"
+    ))
+    .bind(before)
+    .bind(limit)
+    .all(License::read)
+    .await
 }
 
 /// The licences that a subscription extends, the newest first, at most `limit`.
 pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<Vec<License>> {
-    let rows = db
-        .query(concat!(
-            licenses!(both),
-            "from licenses
-             left join users on users.id = licenses.user_id
-             left join orgs on orgs.id = licenses.org_id
-             where licenses.subscription_id = $1
-             order by licenses.id desc limit $2"
-        ))
-        .bind(subscription)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    db.query(concat!(
+        licenses!(both),
+        "from licenses
+         left join users on users.id = licenses.user_id
+         left join orgs on orgs.id = licenses.org_id
+         where licenses.subscription_id = $1
+         order by licenses.id desc limit $2"
+    ))
+    .bind(subscription)
+    .bind(limit)
+    .all(License::read)
+    .await
 }
 
 /// The licences of a person and of the person's organizations, including revoked ones.
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
-    let rows = db
-        .query(concat!(
-            licenses!(persons),
-            "from licenses join users on users.id = licenses.user_id
-             where licenses.user_id = $1
-             union all
-             ",
-            licenses!(orgs),
-            "from org_members
-             join orgs on orgs.id = org_members.org_id
-             join licenses on licenses.org_id = orgs.id
-             where org_members.user_id = $1"
-        ))
-        .bind(user)
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    db.query(concat!(
+        licenses!(persons),
+        "from licenses join users on users.id = licenses.user_id
+         where licenses.user_id = $1
+         union all
+         ",
+        licenses!(orgs),
+        "from org_members
+         join orgs on orgs.id = org_members.org_id
+         join licenses on licenses.org_id = orgs.id
+         where org_members.user_id = $1"
+    ))
+    .bind(user)
+    .all(License::read)
+    .await
 }
 
 /// The licences that decide a person's tier.
@@ -373,32 +353,28 @@ pub async fn of_owner(tx: &mut Tx, owner: Owner) -> Result<Vec<License>> {
 }
 
 async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
-    let rows = tx
-        .query(concat!(
-            licenses!(persons),
-            "from licenses join users on users.id = licenses.user_id
-             where licenses.user_id = $1 and licenses.revoked_at is null
-             order by licenses.id"
-        ))
-        .bind(user)
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    tx.query(concat!(
+        licenses!(persons),
+        "from licenses join users on users.id = licenses.user_id
+         where licenses.user_id = $1 and licenses.revoked_at is null
+         order by licenses.id"
+    ))
+    .bind(user)
+    .all(License::read)
+    .await
 }
 
 /// The licences of an organization that were not revoked.
 pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
-    let rows = tx
-        .query(concat!(
-            licenses!(orgs),
-            "from licenses join orgs on orgs.id = licenses.org_id
-             where licenses.org_id = $1 and licenses.revoked_at is null
-             order by licenses.id"
-        ))
-        .bind(org)
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    tx.query(concat!(
+        licenses!(orgs),
+        "from licenses join orgs on orgs.id = licenses.org_id
+         where licenses.org_id = $1 and licenses.revoked_at is null
+         order by licenses.id"
+    ))
+    .bind(org)
+    .all(License::read)
+    .await
 }
 
 /// The customer for whom organizations are counted together: the one who pays for them (by
@@ -417,19 +393,17 @@ pub async fn of_customers_others(
     tier: Tier,
     customer: Customer<'_>,
 ) -> Result<Vec<License>> {
-    let rows = tx
-        .query(concat!(
-            licenses!(orgs),
-            "from licenses join orgs on orgs.id = licenses.org_id
-             where orgs.id <> $1 and licenses.tier = $2 and licenses.revoked_at is null
-               and (licenses.subscription_id = $3 or orgs.owner_id = $4)
-             order by orgs.name, licenses.id"
-        ))
-        .bind(org)
-        .bind(tier.as_str())
-        .bind(customer.subscription_id)
-        .bind(customer.owner)
-        .fetch_all()
-        .await?;
-    rows.iter().map(License::read).collect()
+    tx.query(concat!(
+        licenses!(orgs),
+        "from licenses join orgs on orgs.id = licenses.org_id
+         where orgs.id <> $1 and licenses.tier = $2 and licenses.revoked_at is null
+           and (licenses.subscription_id = $3 or orgs.owner_id = $4)
+         order by orgs.name, licenses.id"
+    ))
+    .bind(org)
+    .bind(tier.as_str())
+    .bind(customer.subscription_id)
+    .bind(customer.owner)
+    .all(License::read)
+    .await
 }

@@ -79,18 +79,16 @@ pub async fn ended(
     error: Option<&str>,
     now: Timestamp,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update notifications set state = $1, error = $2, updated_at = $3
-             where id = $4 and state in ('pending', 'failed')",
-        )
-        .bind(state.as_str())
-        .bind(error)
-        .bind(now.0)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update notifications set state = $1, error = $2, updated_at = $3
+         where id = $4 and state in ('pending', 'failed')",
+    )
+    .bind(state.as_str())
+    .bind(error)
+    .bind(now.0)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 /// A notification with the values that its text is made of.
@@ -116,12 +114,10 @@ pub struct Letter {
 
 /// Those of the payments for which there is a notification already.
 pub async fn reported_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
-    let rows = tx
-        .query("select distinct payment_id from notifications where payment_id in ($1..)")
+    tx.query("select distinct payment_id from notifications where payment_id in ($1..)")
         .bind(payments)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("payment_id")).collect()
+        .all(|row| row.get("payment_id"))
+        .await
 }
 
 pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
@@ -219,39 +215,33 @@ fn summary(row: &Row) -> Result<Summary> {
 
 /// The newest notifications of a payment, or of all payments when `payment_id` is empty.
 pub async fn list(db: &Db, payment_id: &str, limit: i64) -> Result<Vec<Summary>> {
-    let rows = db
-        .query(
-            "select id, kind, payment_id, state, error, created_at, updated_at
-             from notifications
-             where $1 = '' or payment_id = $1
-             order by id desc
-             limit $2",
-        )
-        .bind(payment_id)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(summary).collect()
+    db.query(
+        "select id, kind, payment_id, state, error, created_at, updated_at
+         from notifications
+         where $1 = '' or payment_id = $1
+         order by id desc
+         limit $2",
+    )
+    .bind(payment_id)
+    .bind(limit)
+    .all(summary)
+    .await
 }
 
 /// Deletes at most `limit` notifications that ended before `before`.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let forgotten = tx
-        .query(
-            "delete from notifications
-             where id in (
-                 select id from notifications
-                 where updated_at < $1 and state <> 'pending'
-                 order by updated_at
-                 limit $2
-                 for update skip locked
-             )",
-        )
-        .bind(before.0)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(forgotten)
+    db.transact(
+        "delete from notifications
+         where id in (
+             select id from notifications
+             where updated_at < $1 and state <> 'pending'
+             order by updated_at
+             limit $2
+             for update skip locked
+         )",
+    )
+    .bind(before.0)
+    .bind(limit)
+    .execute()
+    .await
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
+use domain::order::OrderKey;
 use domain::time::Timestamp;
 
 /// The key of an order, and the hash of a body about it.
@@ -67,9 +67,8 @@ pub async fn refute(tx: &mut Tx, ((shop, id), hash): &BodyKey) -> Result<()> {
     .bind(shop.as_str())
     .bind(*id)
     .bind(hash.as_str())
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// A body whose topic did not count, because it came again under a topic that says more than the
@@ -89,29 +88,25 @@ pub struct Repeated {
 
 /// The repeated or unconfirmed bodies, the newest first.
 pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
-    let rows = db
-        .query(
-            "select shop, order_id, topic, repeats, refuted, created_at from order_bodies
-             where repeats > 0 or refuted > 0
-             order by created_at desc, shop, order_id, hash
-             limit $1",
-        )
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let (shop, order_id) = key(row)?;
-            Ok(Repeated {
-                shop,
-                order_id,
-                topic: row.get("topic")?,
-                repeats: row.get("repeats")?,
-                refuted: row.get("refuted")?,
-                created_at: Timestamp(row.get("created_at")?),
-            })
+    db.query(
+        "select shop, order_id, topic, repeats, refuted, created_at from order_bodies
+         where repeats > 0 or refuted > 0
+         order by created_at desc, shop, order_id, hash
+         limit $1",
+    )
+    .bind(limit)
+    .all(|row| {
+        let (shop, order_id) = key(row)?;
+        Ok(Repeated {
+            shop,
+            order_id,
+            topic: row.get("topic")?,
+            repeats: row.get("repeats")?,
+            refuted: row.get("refuted")?,
+            created_at: Timestamp(row.get("created_at")?),
         })
-        .collect()
+    })
+    .await
 }
 
 fn key(row: &Row) -> Result<OrderKey> {

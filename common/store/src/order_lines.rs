@@ -3,9 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::order::Line;
+use domain::order::OrderKey;
 
 const COLUMNS: &str = "select shop, order_id, id, variant_id, title, quantity, price, sku,
                               fulfillment_status
@@ -56,10 +56,10 @@ pub async fn replace(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()>
 
 /// The lines of several orders, each with the key of its order.
 pub async fn of(tx: &mut Tx, orders: Vec<OrderKey>) -> Result<Vec<(OrderKey, Line)>> {
-    let rows = tx.query(COLUMNS).bind(orders).fetch_all().await?;
-    rows.iter()
-        .map(|row| Ok(((row.get("shop")?, row.get("order_id")?), read(row)?)))
-        .collect()
+    tx.query(COLUMNS)
+        .bind(orders)
+        .all(|row| Ok(((row.get("shop")?, row.get("order_id")?), read(row)?)))
+        .await
 }
 
 /// A line as the API shows it.
@@ -93,23 +93,21 @@ pub struct StoredLine {
 /// The lines of one order.
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredLine>> {
     let rows = db.query(COLUMNS).bind(vec![(shop.to_owned(), order_id)]);
-    let rows = rows.fetch_all().await?;
-    rows.iter()
-        .map(|row| {
-            let line = read(row)?;
-            Ok(StoredLine {
-                id: line.id,
-                id_text: line.id.to_string(),
-                variant_id: line.variant_id,
-                variant_id_text: line.variant_id.map(|id| id.to_string()),
-                title: line.title,
-                quantity: line.quantity,
-                price: line.price,
-                sku: line.sku,
-                fulfillment_status: line.fulfillment_status,
-            })
+    rows.all(|row| {
+        let line = read(row)?;
+        Ok(StoredLine {
+            id: line.id,
+            id_text: line.id.to_string(),
+            variant_id: line.variant_id,
+            variant_id_text: line.variant_id.map(|id| id.to_string()),
+            title: line.title,
+            quantity: line.quantity,
+            price: line.price,
+            sku: line.sku,
+            fulfillment_status: line.fulfillment_status,
         })
-        .collect()
+    })
+    .await
 }
 
 fn read(row: &Row) -> Result<Line> {

@@ -22,7 +22,7 @@ use crate::{inventory, parsed, payments, qr_codes};
 use domain::money::{Currency, Money};
 use domain::order::outcome::PAYMENT_CANCELED;
 use domain::order::record::Returned;
-use domain::order::{FinancialStatus, settlement};
+use domain::order::{FinancialStatus, OrderKey, settlement};
 use domain::time::Timestamp;
 
 /// The shop of placeholders, which are the orders that checkout sessions made.
@@ -31,7 +31,7 @@ pub const CHECKOUT: &str = "checkout";
 /// The key of the order that a checkout session makes. It is made of the agreement, or of the
 /// session's own id when it names no agreement, so all events of a session lead to the same
 /// order, however often and in whatever sequence they come.
-pub fn checkout_key(agreement: &str) -> records::OrderKey {
+pub fn checkout_key(agreement: &str) -> OrderKey {
     let hash = Sha256::digest(agreement);
     let id = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")) >> 2;
     let id = i64::try_from(id).expect("62 bits").max(1);
@@ -40,41 +40,35 @@ pub fn checkout_key(agreement: &str) -> records::OrderKey {
 
 /// The shops that have an order with this id, at most two of them.
 pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
-    let rows = tx
-        .query("select shop from orders where id = $1 order by shop limit 2")
+    tx.query("select shop from orders where id = $1 order by shop limit 2")
         .bind(id)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("shop")).collect()
+        .all(|row| row.get("shop"))
+        .await
 }
 
 /// The shops that have an order with this id, at most `limit` of them, for somebody who has to
 /// name one.
 pub async fn places(db: &Db, id: i64, limit: i64) -> Result<Vec<String>> {
-    let rows = db
-        .query("select shop from orders where id = $1 order by shop limit $2")
+    db.query("select shop from orders where id = $1 order by shop limit $2")
         .bind(id)
         .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("shop")).collect()
+        .all(|row| row.get("shop"))
+        .await
 }
 
 /// Those of the ids for which the shop has an order that is not cancelled.
 pub async fn standing(tx: &mut Tx, shop: &str, ids: Vec<i64>) -> Result<HashSet<i64>> {
-    let rows = tx
-        .query("select id from orders where shop = $1 and cancelled_at is null and id in ($2..)")
+    tx.query("select id from orders where shop = $1 and cancelled_at is null and id in ($2..)")
         .bind(shop)
         .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+        .all(|row| row.get("id"))
+        .await
 }
 
 /// An order that claims an agreement.
 #[derive(Clone)]
 pub struct Claim {
-    pub key: records::OrderKey,
+    pub key: OrderKey,
     pub name: Option<String>,
     pub email: Option<String>,
     pub total: Option<Money>,
@@ -236,7 +230,7 @@ pub struct StoredOrder {
     pub cancelled_at: Option<Timestamp>,
     pub cancel_reason: Option<String>,
     /// The storefront's order that has taken this placeholder's place.
-    pub superseded_by: Option<records::OrderKey>,
+    pub superseded_by: Option<OrderKey>,
     pub updated_at: Timestamp,
 }
 

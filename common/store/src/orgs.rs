@@ -37,38 +37,32 @@ pub async fn create(
     name: &str,
     owner: Option<UserId>,
 ) -> Result<Option<Org>> {
-    let row = tx
-        .query(
-            "insert into orgs (id, name, name_key, owner_id, created_at)
-             values ($1, $2, $3, $4, $5) on conflict (name_key) do nothing
-             returning id, name, owner_id, created_at",
-        )
-        .bind(clock.id())
-        .bind(name)
-        .bind(name.to_lowercase())
-        .bind(owner)
-        .bind(clock.now().0)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(Org::read).transpose()
+    tx.query(
+        "insert into orgs (id, name, name_key, owner_id, created_at)
+         values ($1, $2, $3, $4, $5) on conflict (name_key) do nothing
+         returning id, name, owner_id, created_at",
+    )
+    .bind(clock.id())
+    .bind(name)
+    .bind(name.to_lowercase())
+    .bind(owner)
+    .bind(clock.now().0)
+    .first(Org::read)
+    .await
 }
 
 pub async fn find(tx: &mut Tx, name: &str) -> Result<Option<Org>> {
-    let row = tx
-        .query("select id, name, owner_id, created_at from orgs where name_key = $1")
+    tx.query("select id, name, owner_id, created_at from orgs where name_key = $1")
         .bind(name.to_lowercase())
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(Org::read).transpose()
+        .first(Org::read)
+        .await
 }
 
 /// Every organization, by name.
 pub async fn list(db: &Db) -> Result<Vec<Org>> {
-    let rows = db
-        .query("select id, name, owner_id, created_at from orgs order by name_key")
-        .fetch_all()
-        .await?;
-    rows.iter().map(Org::read).collect()
+    db.query("select id, name, owner_id, created_at from orgs order by name_key")
+        .all(Org::read)
+        .await
 }
 
 /// The owner of an organization.
@@ -76,12 +70,10 @@ pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
     let Some(owner) = org.owner_id else {
         return Ok(None);
     };
-    let row = tx
-        .query(users!("from users where users.id = $1"))
+    tx.query(users!("from users where users.id = $1"))
         .bind(owner)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(User::read).transpose()
+        .first(User::read)
+        .await
 }
 
 /// Makes a user the owner of an organization, in place of its former owner.
@@ -89,22 +81,19 @@ pub async fn set_owner(tx: &mut Tx, org: OrgId, owner: UserId) -> Result<()> {
     tx.query("update orgs set owner_id = $2 where id = $1")
         .bind(org)
         .bind(owner)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// The members, by login.
 pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
-    let rows = tx
-        .query(users!(
-            "from org_members join users on users.id = org_members.user_id
-             where org_members.org_id = $1 order by users.login, users.id"
-        ))
-        .bind(org)
-        .fetch_all()
-        .await?;
-    rows.iter().map(User::read).collect()
+    tx.query(users!(
+        "from org_members join users on users.id = org_members.user_id
+         where org_members.org_id = $1 order by users.login, users.id"
+    ))
+    .bind(org)
+    .all(User::read)
+    .await
 }
 
 /// The member that an operator names. This may also be an invitation that lost its login while it
@@ -128,26 +117,22 @@ pub async fn member(tx: &mut Tx, org: OrgId, named: &Named) -> Result<Option<Use
 
 /// Adds a member. False when the person is a member already.
 pub async fn add_member(tx: &mut Tx, org: OrgId, user: UserId, now: Timestamp) -> Result<bool> {
-    let added = tx
-        .query(
-            "insert into org_members (org_id, user_id, added_at) values ($1, $2, $3)
-             on conflict (org_id, user_id) do nothing",
-        )
-        .bind(org)
-        .bind(user)
-        .bind(now.0)
-        .execute()
-        .await?;
-    Ok(added == 1)
+    tx.query(
+        "insert into org_members (org_id, user_id, added_at) values ($1, $2, $3)
+         on conflict (org_id, user_id) do nothing",
+    )
+    .bind(org)
+    .bind(user)
+    .bind(now.0)
+    .changed_one()
+    .await
 }
 
 /// Removes a member. False when the person was not a member.
 pub async fn remove_member(tx: &mut Tx, org: OrgId, user: UserId) -> Result<bool> {
-    let removed = tx
-        .query("delete from org_members where org_id = $1 and user_id = $2")
+    tx.query("delete from org_members where org_id = $1 and user_id = $2")
         .bind(org)
         .bind(user)
-        .execute()
-        .await?;
-    Ok(removed == 1)
+        .changed_one()
+        .await
 }

@@ -52,16 +52,14 @@ fn columns(target: &Target) -> [Option<&str>; 3] {
 
 /// All whose time is not over, also those that an operator has ended, with the newest first.
 pub async fn known(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
-    let rows = db
-        .query(
-            "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
-             where until_at > $1
-             order by begun_at desc, id desc",
-        )
-        .bind(now.0)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
+         where until_at > $1
+         order by begun_at desc, id desc",
+    )
+    .bind(now.0)
+    .all(read)
+    .await
 }
 
 /// Those that are in force, with the newest first.
@@ -72,15 +70,13 @@ pub async fn in_force(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
 }
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Pause>> {
-    let row = db
-        .query(
-            "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
-             where id = $1",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(read).transpose()
+    db.query(
+        "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
+         where id = $1",
+    )
+    .bind(id)
+    .first(read)
+    .await
 }
 
 fn read(row: &Row) -> Result<Pause> {
@@ -108,42 +104,38 @@ pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<bool> {
         .execute()
         .await?;
     let [queue, provider, shop] = columns(&pause.target);
-    let inserted = tx
-        .query(
-            "insert into pauses (id, queue, provider, shop, until_at, actor, begun_at)
-             values ($1, $2, $3, $4, $5, $6, $7)
-             on conflict (id) do nothing",
-        )
-        .bind(pause.id)
-        .bind(queue)
-        .bind(provider)
-        .bind(shop)
-        .bind(pause.until.0)
-        .bind(pause.actor.as_str())
-        .bind(pause.begun_at.0)
-        .execute()
-        .await?;
-    Ok(inserted == 1)
+    tx.query(
+        "insert into pauses (id, queue, provider, shop, until_at, actor, begun_at)
+         values ($1, $2, $3, $4, $5, $6, $7)
+         on conflict (id) do nothing",
+    )
+    .bind(pause.id)
+    .bind(queue)
+    .bind(provider)
+    .bind(shop)
+    .bind(pause.until.0)
+    .bind(pause.actor.as_str())
+    .bind(pause.begun_at.0)
+    .changed_one()
+    .await
 }
 
 /// Ends the pauses of this target that are in force, and returns their ids.
 pub async fn end(tx: &mut Tx, target: &Target, now: Timestamp) -> Result<Vec<Uuid>> {
     let [queue, provider, shop] = columns(target);
-    let rows = tx
-        .query(
-            "update pauses set ended_at = $1
-             where ended_at is null and until_at > $1
-               and coalesce(queue, '') = $2 and coalesce(provider, '') = $3
-               and coalesce(shop, '') = $4
-             returning id",
-        )
-        .bind(now.0)
-        .bind(queue.unwrap_or_default())
-        .bind(provider.unwrap_or_default())
-        .bind(shop.unwrap_or_default())
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    tx.query(
+        "update pauses set ended_at = $1
+         where ended_at is null and until_at > $1
+           and coalesce(queue, '') = $2 and coalesce(provider, '') = $3
+           and coalesce(shop, '') = $4
+         returning id",
+    )
+    .bind(now.0)
+    .bind(queue.unwrap_or_default())
+    .bind(provider.unwrap_or_default())
+    .bind(shop.unwrap_or_default())
+    .all(|row| row.get("id"))
+    .await
 }
 
 /// Deletes what names a shop.
@@ -173,9 +165,8 @@ pub async fn put_down(
     .bind(Queue::Endpoints.as_str())
     .bind(until.0)
     .bind(ids.to_vec())
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Makes jobs due that were put down for the end of a pause, at most `limit` of one kind. Returns how many.
@@ -187,29 +178,25 @@ pub async fn wake(
     now: Timestamp,
     limit: i64,
 ) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let woken = tx
-        .query(
-            "update jobs
-             set run_at = $1,
-                 last_error = case
-                     when exists (select 1 from job_attempts where job_id = jobs.id)
-                     then last_error end
-             where id in (
-                 select id from jobs
-                 where state = 'ready' and notified_at is null and run_at >= 0
-                   and queue = $2 and kind = $3 and run_at = $4
-                 limit $5
-                 for update skip locked
-             )",
-        )
-        .bind(now.0)
-        .bind(queue.as_str())
-        .bind(kind)
-        .bind(until.0)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(woken)
+    db.transact(
+        "update jobs
+         set run_at = $1,
+             last_error = case
+                 when exists (select 1 from job_attempts where job_id = jobs.id)
+                 then last_error end
+         where id in (
+             select id from jobs
+             where state = 'ready' and notified_at is null and run_at >= 0
+               and queue = $2 and kind = $3 and run_at = $4
+             limit $5
+             for update skip locked
+         )",
+    )
+    .bind(now.0)
+    .bind(queue.as_str())
+    .bind(kind)
+    .bind(until.0)
+    .bind(limit)
+    .execute()
+    .await
 }

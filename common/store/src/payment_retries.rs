@@ -73,27 +73,23 @@ pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result
 
 /// Those of the payments that were tried again, or are to be.
 pub async fn scheduled_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<String>> {
-    let rows = tx
-        .query("select distinct payment_id from payment_retries where payment_id in ($1..)")
+    tx.query("select distinct payment_id from payment_retries where payment_id in ($1..)")
         .bind(payments)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("payment_id")).collect()
+        .all(|row| row.get("payment_id"))
+        .await
 }
 
 /// Stops the attempts that are still scheduled for these payments, and returns their jobs.
 pub async fn stop(tx: &mut Tx, payments: Vec<String>, now: Timestamp) -> Result<Vec<Uuid>> {
-    let rows = tx
-        .query(
-            "update payment_retries set state = 'stopped', updated_at = $1
-             where state = 'scheduled' and payment_id in ($2..)
-             returning job_id",
-        )
-        .bind(now.0)
-        .bind(payments)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+    tx.query(
+        "update payment_retries set state = 'stopped', updated_at = $1
+         where state = 'scheduled' and payment_id in ($2..)
+         returning job_id",
+    )
+    .bind(now.0)
+    .bind(payments)
+    .all(|row| row.get("job_id"))
+    .await
 }
 
 /// Records how an attempt ended. False when that was recorded before.
@@ -105,19 +101,17 @@ pub async fn ended(
     code: Option<&str>,
     now: Timestamp,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update payment_retries set state = $1, code = $2, updated_at = $3
-             where payment_id = $4 and number = $5 and state in ('scheduled', 'failed')",
-        )
-        .bind(state.as_str())
-        .bind(code)
-        .bind(now.0)
-        .bind(payment_id)
-        .bind(number)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update payment_retries set state = $1, code = $2, updated_at = $3
+         where payment_id = $4 and number = $5 and state in ('scheduled', 'failed')",
+    )
+    .bind(state.as_str())
+    .bind(code)
+    .bind(now.0)
+    .bind(payment_id)
+    .bind(number)
+    .changed_one()
+    .await
 }
 
 /// What has to be known of the payment for an attempt.
@@ -181,8 +175,8 @@ pub async fn wanted(
         None => Vec::new(),
     };
     let failure: Option<String> = row.get("failure")?;
-    let versions: Option<String> = row.get("versions")?;
-    let failed_at = Versions::parse(versions.as_deref())?.time("failure");
+    let versions: Versions = parsed(&row.get::<String>("versions")?)?;
+    let failed_at = versions.time("failure");
     Ok(Some(Attempt {
         payment_state: row.get("state")?,
         failure: match failure {
@@ -202,18 +196,16 @@ pub async fn wanted(
 /// before it.
 async fn paid_of(db: &Db, pact_id: &str, payment_id: &str, created_at: i64) -> Result<Vec<Cycle>> {
     let apart = i64::try_from(APART.as_millis()).unwrap_or(i64::MAX);
-    let rows = db
-        .query(
-            "select fulfillment_cycle from payments
-             where pact_id = $1 and id <> $2 and (received_minor > 0 or refunded_minor > 0)
-               and created_at > $3",
-        )
-        .bind(pact_id)
-        .bind(payment_id)
-        .bind(created_at.saturating_sub(apart))
-        .fetch_all()
-        .await?;
-    rows.iter().map(cycle).collect()
+    db.query(
+        "select fulfillment_cycle from payments
+         where pact_id = $1 and id <> $2 and (received_minor > 0 or refunded_minor > 0)
+           and created_at > $3",
+    )
+    .bind(pact_id)
+    .bind(payment_id)
+    .bind(created_at.saturating_sub(apart))
+    .all(cycle)
+    .await
 }
 
 fn cycle(row: &Row) -> Result<Cycle> {
@@ -312,22 +304,19 @@ async fn note_try(
     .bind(key_number)
     .bind(payment_id)
     .bind(number)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Those of the payments to which a checkout session in the mode `payment` led.
 pub async fn of_checkouts(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
-    let rows = tx
-        .query(
-            "select distinct payment_intent from checkout_sessions
-             where mode = 'payment' and payment_intent in ($1..)",
-        )
-        .bind(payments)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("payment_intent")).collect()
+    tx.query(
+        "select distinct payment_intent from checkout_sessions
+         where mode = 'payment' and payment_intent in ($1..)",
+    )
+    .bind(payments)
+    .all(|row| row.get("payment_intent"))
+    .await
 }
 
 /// An attempt as an operator sees it.
@@ -342,24 +331,20 @@ pub struct Summary {
 }
 
 pub async fn list(db: &Db, payment_id: &str) -> Result<Vec<Summary>> {
-    let rows = db
-        .query(
-            "select number, state, due_at, code, job_id, updated_at from payment_retries
-             where payment_id = $1 order by number",
-        )
-        .bind(payment_id)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Summary {
-                number: row.get("number")?,
-                state: row.get("state")?,
-                due_at: Timestamp(row.get("due_at")?),
-                code: row.get("code")?,
-                job_id: row.get("job_id")?,
-                updated_at: Timestamp(row.get("updated_at")?),
-            })
+    db.query(
+        "select number, state, due_at, code, job_id, updated_at from payment_retries
+         where payment_id = $1 order by number",
+    )
+    .bind(payment_id)
+    .all(|row| {
+        Ok(Summary {
+            number: row.get("number")?,
+            state: row.get("state")?,
+            due_at: Timestamp(row.get("due_at")?),
+            code: row.get("code")?,
+            job_id: row.get("job_id")?,
+            updated_at: Timestamp(row.get("updated_at")?),
         })
-        .collect()
+    })
+    .await
 }

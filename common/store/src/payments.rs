@@ -26,8 +26,6 @@ pub struct PaymentEntry {
     pub events_at: LastEvent,
     /// How many ledger entries the payment has.
     pub entries: i64,
-    /// True when a version without a ledger stored the payment, so nothing is posted for it yet.
-    pub is_bare: bool,
 }
 
 /// Inserts those payments that do not exist yet, and returns their ids. If another transaction is
@@ -179,10 +177,10 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Paym
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows = tx.query(LOAD).bind(ids).fetch_all().await?;
-    rows.iter()
-        .map(|row| Ok((row.get("id")?, read(row)?)))
-        .collect()
+    tx.query(LOAD)
+        .bind(ids)
+        .all(|row| Ok((row.get("id")?, read(row)?)))
+        .await
 }
 
 const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, succeeded,
@@ -194,43 +192,36 @@ const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, 
                     for update";
 
 fn read(row: &Row) -> Result<PaymentEntry> {
-    let versions: Option<String> = row.get("versions")?;
-    let is_old = versions.is_none();
-    let versions = Versions::parse(versions.as_deref())?;
+    let versions: String = row.get("versions")?;
+    let versions: Versions = parsed(&versions)?;
     let currency: String = row.get("currency")?;
-    let currency = Currency::parse(&currency)
-        .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?;
     let status: Option<String> = row.get("status")?;
     let failure: Option<String> = row.get("failure")?;
     let email: Option<String> = row.get("receipt_email")?;
-    // An older version stored only captured payments.
-    let succeeded = is_old || row.get::<i64>("succeeded")? != 0;
     let canceled_at: Option<i64> = row.get("canceled_at")?;
     let record = Record {
-        succeeded,
+        succeeded: row.get::<i64>("succeeded")? != 0,
         canceled: canceled_at.map(|at| Timestamp(at).unix_seconds()),
-        failure: match failure {
-            Some(failure) => Some(versions.part("failure", parsed(&failure)?)),
-            None => None,
-        },
+        failure: versions.part("failure", failure.map(|it| parsed(&it)).transpose()?),
         received: row.get("received_minor")?,
         refunded: row.get("refunded_minor")?,
         fully_refunded: row.get::<i64>("fully_refunded")? != 0,
-        currency: versions.part("currency", currency),
-        amount: versions.part_if_known("amount", row.get("amount_minor")?),
-        status: status.map(|status| versions.part("status", status.into())),
-        pact_id: versions.some("pact_id", row.get("pact_id")?),
-        cycle: versions.some("cycle", row.get("fulfillment_cycle")?),
-        payment_type: versions.some("payment_type", row.get("payment_type")?),
-        transfer_group: versions.some("transfer_group", row.get("transfer_group")?),
-        invoice: versions.some("invoice", row.get("invoice")?),
-        customer: versions.some("customer", row.get("customer_id")?),
-        receipt_email: versions.some("receipt_email", email.map(Email)),
+        currency: versions
+            .part("currency", Currency::parse(&currency))
+            .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?,
+        amount: versions.part("amount", Some(row.get("amount_minor")?)),
+        status: versions.part("status", status.map(Into::into)),
+        pact_id: versions.part("pact_id", row.get("pact_id")?),
+        cycle: versions.part("cycle", row.get("fulfillment_cycle")?),
+        payment_type: versions.part("payment_type", row.get("payment_type")?),
+        transfer_group: versions.part("transfer_group", row.get("transfer_group")?),
+        invoice: versions.part("invoice", row.get("invoice")?),
+        customer: versions.part("customer", row.get("customer_id")?),
+        receipt_email: versions.part("receipt_email", email.map(Email)),
     };
     Ok(PaymentEntry {
         record,
         events_at: LastEvent::from_millis(row.get("events_at")?),
-        is_bare: is_old && row.get::<i64>("entries")? == 0,
         entries: row.get("entries")?,
     })
 }
@@ -268,51 +259,45 @@ pub const PACTS: [&str; 4] = [
 
 /// The payments of these agreements, each with its agreement.
 pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Linked)>> {
-    let rows = tx
-        .query(
-            "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at,
-                    fulfillment_cycle
-             from payments where pact_id in ($1..)
-             order by id",
-        )
-        .bind(pacts)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("pact_id")?, linked(row)?)))
-        .collect()
+    tx.query(
+        "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at,
+                fulfillment_cycle
+         from payments where pact_id in ($1..)
+         order by id",
+    )
+    .bind(pacts)
+    .all(|row| Ok((row.get("pact_id")?, linked(row)?)))
+    .await
 }
 
 /// The ids of the payments and of the checkout sessions that belong to an order, at most `limit`: those
 /// of the order's agreement, which is called like the order where it has no other name, and those of
 /// the sessions that sold it.
 pub async fn of_order(db: &Db, shop: &str, order_id: i64, limit: i64) -> Result<Vec<String>> {
-    let rows = db
-        .query(
-            "with sold as (
-                 select coalesce(pact_id, cast(id as text)) as pact from orders
-                 where shop = $1 and id = $2
-             )
-             select payments.id as id from sold join payments on payments.pact_id = sold.pact
-             union
-             select checkout_sessions.id as id
-             from sold join checkout_sessions on checkout_sessions.pact_id = sold.pact
-             union
-             select checkout_sessions.id as id from checkout_sessions
-             where order_id = $2 and shop = $1
-             union
-             select payments.id as id
-             from checkout_sessions join payments on payments.id = checkout_sessions.payment_intent
-             where checkout_sessions.order_id = $2 and checkout_sessions.shop = $1
-             order by 1
-             limit $3",
-        )
-        .bind(shop)
-        .bind(order_id)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    db.query(
+        "with sold as (
+             select coalesce(pact_id, cast(id as text)) as pact from orders
+             where shop = $1 and id = $2
+         )
+         select payments.id as id from sold join payments on payments.pact_id = sold.pact
+         union
+         select checkout_sessions.id as id
+         from sold join checkout_sessions on checkout_sessions.pact_id = sold.pact
+         union
+         select checkout_sessions.id as id from checkout_sessions
+         where order_id = $2 and shop = $1
+         union
+         select payments.id as id
+         from checkout_sessions join payments on payments.id = checkout_sessions.payment_intent
+         where checkout_sessions.order_id = $2 and checkout_sessions.shop = $1
+         order by 1
+         limit $3",
+    )
+    .bind(shop)
+    .bind(order_id)
+    .bind(limit)
+    .all(|row| row.get("id"))
+    .await
 }
 
 /// The payments without an agreement that pay one of these invoices, each with its invoice.
@@ -324,7 +309,7 @@ pub async fn of_invoices(
     if invoices.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = tx
+    let mut found: Vec<(String, Linked)> = tx
         .query(
             "select id, invoice, currency, received_minor, refunded_minor, state, canceled_at,
                     fulfillment_cycle
@@ -332,12 +317,8 @@ pub async fn of_invoices(
              order by id",
         )
         .bind(invoices.keys().cloned().collect::<Vec<_>>())
-        .fetch_all()
+        .all(|row| Ok((row.get("invoice")?, linked(row)?)))
         .await?;
-    let mut found: Vec<(String, Linked)> = rows
-        .iter()
-        .map(|row| Ok((row.get("invoice")?, linked(row)?)))
-        .collect::<Result<_>>()?;
     let of_payment: BTreeMap<&String, &String> = invoices
         .iter()
         .filter_map(|(invoice, payment)| Some((payment.as_ref()?, invoice)))
@@ -443,55 +424,47 @@ pub struct Filter {
 
 /// The payments that changed last, the newest first.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
-    let rows = db
-        .query(
-            "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
-                    refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
-                    transfer_group
-             from payments
-             where ($1 = '' or state = $1) and ($2 = '' or pact_id = $2)
-             order by updated_at desc, id desc
-             limit $3",
-        )
-        .bind(filter.state.as_str())
-        .bind(filter.pact_id.as_str())
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(summary).collect()
+    db.query(
+        "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
+                refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
+                transfer_group
+         from payments
+         where ($1 = '' or state = $1) and ($2 = '' or pact_id = $2)
+         order by updated_at desc, id desc
+         limit $3",
+    )
+    .bind(filter.state.as_str())
+    .bind(filter.pact_id.as_str())
+    .bind(limit)
+    .all(summary)
+    .await
 }
 
 pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
-    let row = db
-        .query(
-            "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
-                    refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
-                    transfer_group
-             from payments where id = $1",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(summary).transpose()
+    db.query(
+        "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
+                refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
+                transfer_group
+         from payments where id = $1",
+    )
+    .bind(id)
+    .first(summary)
+    .await
 }
 
 /// The next payments after the id `after`, sorted by id, as records.
 pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, PaymentEntry)>> {
-    let rows = db
-        .query(
-            "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,
-                    refunded_minor, fully_refunded, status, customer_id, receipt_email, failure,
-                    versions, events_at, entries, fulfillment_cycle, payment_type,
-                    transfer_group, invoice
-             from payments where id > $1
-             order by id
-             limit $2",
-        )
-        .bind(after)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("id")?, read(row)?)))
-        .collect()
+    db.query(
+        "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,
+                refunded_minor, fully_refunded, status, customer_id, receipt_email, failure,
+                versions, events_at, entries, fulfillment_cycle, payment_type,
+                transfer_group, invoice
+         from payments where id > $1
+         order by id
+         limit $2",
+    )
+    .bind(after)
+    .bind(limit)
+    .all(|row| Ok((row.get("id")?, read(row)?)))
+    .await
 }

@@ -14,12 +14,11 @@
 use std::collections::BTreeSet;
 
 use crate::erasure::Kept;
-use crate::orders::records::OrderKey;
 use crate::orders::{self, CHECKOUT};
-use crate::sql::{Db, Result, Row};
-use crate::{payments, person_keys};
+use crate::payments;
+use crate::sql::{Db, Field, Result, Row, Value};
 use domain::job::{Kind, State};
-use domain::order;
+use domain::order::{self, OrderKey};
 use domain::privacy::{
     Decided, Held, Maker, Mentions, Request, SubjectKey as Trace, Topic, email, may_own_payment,
     owns_order, owns_payment, phone,
@@ -151,7 +150,6 @@ fn named(sought: &Sought) -> PersonRows {
 
 /// Finds everything that belongs to a person.
 pub async fn find(db: &Db, sought: &Sought) -> Result<PersonRows> {
-    person_keys::complete(db).await?;
     let mut found = named(sought);
     addresses(db, &mut found).await?;
     customers_in_common(db, &mut found).await?;
@@ -233,26 +231,44 @@ impl PersonRows {
     }
 }
 
-fn list<T: Clone>(set: &BTreeSet<T>) -> Vec<T> {
-    set.iter().cloned().collect()
+/// The rows of a statement whose last value is a list, and whose first is the shop if there is one. A
+/// statement has a part of the list at a time.
+pub(super) async fn rows_of<T>(
+    db: &Db,
+    sql: &'static str,
+    shop: Option<&str>,
+    list: impl IntoIterator<Item = T>,
+) -> Result<Vec<Row>>
+where
+    T: Clone,
+    Vec<T>: Into<Value<'static>>,
+{
+    let list: Vec<T> = list.into_iter().collect();
+    let mut rows = Vec::new();
+    for part in list.chunks(CHUNK) {
+        let query = match shop {
+            Some(shop) => db.query(sql).bind(shop.to_owned()),
+            None => db.query(sql),
+        };
+        let part: Value<'static> = part.to_vec().into();
+        rows.extend(query.bind(part).fetch_all().await?);
+    }
+    Ok(rows)
+}
+
+/// The values of a column.
+fn column<T: Field, C: FromIterator<T>>(rows: &[Row], name: &'static str) -> Result<C> {
+    rows.iter().map(|row| row.get(name)).collect()
 }
 
 /// Adds the addresses and numbers of the customers.
 async fn addresses(db: &Db, found: &mut PersonRows) -> Result<()> {
-    let customers = list(&found.customers);
+    let sql = "select email, phone from customers where shop = $1 and id in ($2..)";
     for shop in found.shops() {
-        for customers in customers.chunks(CHUNK) {
-            let rows = db
-                .query("select email, phone from customers where shop = $1 and id in ($2..)")
-                .bind(shop.as_str())
-                .bind(customers.to_vec())
-                .fetch_all()
-                .await?;
-            for row in &rows {
-                let email: Option<String> = row.get("email")?;
-                let phone: Option<String> = row.get("phone")?;
-                found.add_addresses(email.as_deref(), phone.as_deref());
-            }
+        for row in rows_of(db, sql, Some(&shop), found.customers.clone()).await? {
+            let email: Option<String> = row.get("email")?;
+            let phone: Option<String> = row.get("phone")?;
+            found.add_addresses(email.as_deref(), phone.as_deref());
         }
     }
     Ok(())
@@ -261,17 +277,13 @@ async fn addresses(db: &Db, found: &mut PersonRows) -> Result<()> {
 /// Holds other customers who have an address or a number of the person. If very many have the
 /// same number, a few of them are enough to show that.
 async fn customers_in_common(db: &Db, found: &mut PersonRows) -> Result<()> {
+    const BY_EMAIL: &str =
+        "select id from customers where shop = $1 and email_key in ($2..) limit 500";
+    const BY_PHONE: &str =
+        "select id from customers where shop = $1 and phone_key in ($2..) limit 500";
     for shop in found.shops() {
-        let by_email = db
-            .query("select id from customers where shop = $1 and email_key in ($2..) limit 500")
-            .bind(shop.as_str())
-            .bind(list(&found.emails));
-        let mut rows = by_email.fetch_all().await?;
-        let by_phone = db
-            .query("select id from customers where shop = $1 and phone_key in ($2..) limit 500")
-            .bind(shop.as_str())
-            .bind(list(&found.phones));
-        rows.extend(by_phone.fetch_all().await?);
+        let mut rows = rows_of(db, BY_EMAIL, Some(&shop), found.emails.clone()).await?;
+        rows.extend(rows_of(db, BY_PHONE, Some(&shop), found.phones.clone()).await?);
         for row in &rows {
             let id: i64 = row.get("id")?;
             if !found.customers.contains(&id) {
@@ -283,42 +295,22 @@ async fn customers_in_common(db: &Db, found: &mut PersonRows) -> Result<()> {
 }
 
 async fn storefront_orders(db: &Db, found: &mut PersonRows, sought: &Sought) -> Result<()> {
+    const BY_CUSTOMER: &str = "select id, customer_id, email_key from orders
+         where shop = $1 and customer_id in ($2..)";
+    const BY_ID: &str =
+        "select id, customer_id, email_key from orders where shop = $1 and id in ($2..)";
+    const BY_EMAIL: &str =
+        "select id, customer_id, email_key from orders where shop = $1 and email_key in ($2..)";
+    const BY_PHONE: &str = "select id, customer_id, email_key from orders
+         where shop = $1 and phone_key in ($2..) limit 500";
     let mut named = &sought.orders | &sought.guest_orders;
     named.extend(&sought.found_orders);
-    let named = list(&named);
     for shop in found.shops() {
-        let mut rows = Vec::new();
-        for customers in list(&found.customers).chunks(CHUNK) {
-            let query = db.query(
-                "select id, customer_id, email_key from orders
-                 where shop = $1 and customer_id in ($2..)",
-            );
-            let query = query.bind(shop.as_str()).bind(customers.to_vec());
-            rows.extend(query.fetch_all().await?);
-        }
-        for ids in named.chunks(CHUNK) {
-            let query = db.query(
-                "select id, customer_id, email_key from orders where shop = $1 and id in ($2..)",
-            );
-            let query = query.bind(shop.as_str()).bind(ids.to_vec());
-            rows.extend(query.fetch_all().await?);
-        }
-        let by_email = db
-            .query(
-                "select id, customer_id, email_key from orders
-                 where shop = $1 and email_key in ($2..)",
-            )
-            .bind(shop.as_str())
-            .bind(list(&found.emails));
-        rows.extend(by_email.fetch_all().await?);
-        let by_phone = db
-            .query(
-                "select id, customer_id, email_key from orders
-                 where shop = $1 and phone_key in ($2..) limit 500",
-            )
-            .bind(shop.as_str())
-            .bind(list(&found.phones));
-        rows.extend(by_phone.fetch_all().await?);
+        let of = Some(shop.as_str());
+        let mut rows = rows_of(db, BY_CUSTOMER, of, found.customers.clone()).await?;
+        rows.extend(rows_of(db, BY_ID, of, named.clone()).await?);
+        rows.extend(rows_of(db, BY_EMAIL, of, found.emails.clone()).await?);
+        rows.extend(rows_of(db, BY_PHONE, of, found.phones.clone()).await?);
         for row in &rows {
             take_order(found, &shop, row)?;
         }
@@ -385,12 +377,8 @@ async fn agreements(db: &Db, found: &mut PersonRows) -> Result<()> {
 
 /// Finds the placeholders that checkout sessions made for one of the addresses.
 async fn placeholders_by_address(db: &Db, found: &mut PersonRows) -> Result<()> {
-    let rows = db
-        .query("select id, pact_id from orders where shop = $1 and email_key in ($2..)")
-        .bind(CHECKOUT)
-        .bind(list(&found.emails))
-        .fetch_all()
-        .await?;
+    let sql = "select id, pact_id from orders where shop = $1 and email_key in ($2..)";
+    let rows = rows_of(db, sql, Some(CHECKOUT), found.emails.clone()).await?;
     for row in &rows {
         let id: i64 = row.get("id")?;
         let pact: Option<String> = row.get("pact_id")?;
@@ -462,21 +450,13 @@ async fn is_held(db: &Db, found: &mut PersonRows, key: &OrderKey) -> Result<bool
 }
 
 async fn payments_of(db: &Db, found: &mut PersonRows) -> Result<()> {
-    for pacts in list(&found.pacts).chunks(CHUNK) {
-        let rows = db
-            .query("select id from payments where pact_id in ($1..)")
-            .bind(pacts.to_vec())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            found.payments.insert(row.get("id")?);
-        }
-    }
-    let rows = db
-        .query("select id, pact_id from payments where email_key in ($1..)")
-        .bind(list(&found.emails))
-        .fetch_all()
-        .await?;
+    let by_pact = "select id from payments where pact_id in ($1..)";
+    let rows = rows_of(db, by_pact, None, found.pacts.clone()).await?;
+    found
+        .payments
+        .extend(column::<String, Vec<_>>(&rows, "id")?);
+    let by_email = "select id, pact_id from payments where email_key in ($1..)";
+    let rows = rows_of(db, by_email, None, found.emails.clone()).await?;
     take_payments(db, found, &rows).await
 }
 
@@ -491,44 +471,28 @@ async fn take_payments(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<
     Ok(())
 }
 
+/// A statement that reads sessions with what [`take_sessions`] needs.
+macro_rules! sessions {
+    ($which:literal) => {
+        concat!(
+            "select id, pact_id, payment_intent, shop, order_id from checkout_sessions where ",
+            $which
+        )
+    };
+}
+
 async fn sessions(db: &Db, found: &mut PersonRows) -> Result<()> {
-    let lists = [
-        list(&found.pacts),
-        list(&found.payments),
-        list(&found.emails),
-    ];
-    let mut rows = Vec::new();
-    for (nth, list) in lists.iter().enumerate() {
-        for list in list.chunks(CHUNK) {
-            let query = match nth {
-                0 => db.query(
-                    "select id, pact_id, payment_intent, shop, order_id from checkout_sessions
-                     where pact_id in ($1..)",
-                ),
-                1 => db.query(
-                    "select id, pact_id, payment_intent, shop, order_id from checkout_sessions
-                     where payment_intent in ($1..)",
-                ),
-                _ => db.query(
-                    "select id, pact_id, payment_intent, shop, order_id from checkout_sessions
-                     where email_key in ($1..)",
-                ),
-            };
-            rows.extend(query.bind(list.to_vec()).fetch_all().await?);
-        }
-    }
+    let by_pact = sessions!("pact_id in ($1..)");
+    let by_payment = sessions!("payment_intent in ($1..)");
+    let by_email = sessions!("email_key in ($1..)");
+    let by_order = sessions!("order_id in ($1..)");
+    let mut rows = rows_of(db, by_pact, None, found.pacts.clone()).await?;
+    rows.extend(rows_of(db, by_payment, None, found.payments.clone()).await?);
+    rows.extend(rows_of(db, by_email, None, found.emails.clone()).await?);
     let ids: Vec<i64> = found.orders.iter().map(|(_, id)| *id).collect();
-    for ids in ids.chunks(CHUNK) {
-        let of_orders = db
-            .query(
-                "select id, pact_id, payment_intent, shop, order_id from checkout_sessions
-                 where order_id in ($1..)",
-            )
-            .bind(ids.to_vec());
-        for row in of_orders.fetch_all().await? {
-            if order_of(&row)?.is_some_and(|key| found.orders.contains(&key)) {
-                rows.push(row);
-            }
+    for row in rows_of(db, by_order, None, ids).await? {
+        if order_of(&row)?.is_some_and(|key| found.orders.contains(&key)) {
+            rows.push(row);
         }
     }
     take_sessions(db, found, &rows).await
@@ -575,42 +539,21 @@ fn placeholders(found: &mut PersonRows) {
 
 /// Finds the subscriptions of the sessions and agreements, and the payments of their invoices.
 async fn subscriptions(db: &Db, found: &mut PersonRows) -> Result<()> {
-    for sessions in list(&found.sessions).chunks(CHUNK) {
-        let rows = db
-            .query(
-                "select subscription from checkout_sessions
-                 where subscription is not null and id in ($1..)",
-            )
-            .bind(sessions.to_vec())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            found.subscriptions.insert(row.get("subscription")?);
-        }
-    }
-    for pacts in list(&found.pacts).chunks(CHUNK) {
-        let rows = db
-            .query("select id from subscriptions where pact_id in ($1..)")
-            .bind(pacts.to_vec())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            found.subscriptions.insert(row.get("id")?);
-        }
-    }
-    for subscriptions in list(&found.subscriptions).chunks(CHUNK) {
-        let rows = db
-            .query(
-                "select payment_id from invoices
-                 where payment_id is not null and subscription in ($1..)",
-            )
-            .bind(subscriptions.to_vec())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            found.payments.insert(row.get("payment_id")?);
-        }
-    }
+    let of_sessions = "select subscription from checkout_sessions
+                       where subscription is not null and id in ($1..)";
+    let rows = rows_of(db, of_sessions, None, found.sessions.clone()).await?;
+    let ids: Vec<String> = column(&rows, "subscription")?;
+    found.subscriptions.extend(ids);
+    let of_pacts = "select id from subscriptions where pact_id in ($1..)";
+    let rows = rows_of(db, of_pacts, None, found.pacts.clone()).await?;
+    found
+        .subscriptions
+        .extend(column::<String, Vec<_>>(&rows, "id")?);
+    let of_invoices = "select payment_id from invoices
+                       where payment_id is not null and subscription in ($1..)";
+    let rows = rows_of(db, of_invoices, None, found.subscriptions.clone()).await?;
+    let ids: Vec<String> = column(&rows, "payment_id")?;
+    found.payments.extend(ids);
     Ok(())
 }
 
@@ -625,28 +568,22 @@ async fn payers(db: &Db, found: &mut PersonRows) -> Result<()> {
          where customer_id is not null and pact_id in ($1..)",
     ];
     for sql in OF {
-        for pacts in list(&found.pacts_by_id).chunks(CHUNK) {
-            for row in db.query(sql).bind(pacts.to_vec()).fetch_all().await? {
-                found.payers.insert(row.get("customer_id")?);
-            }
-        }
+        let rows = rows_of(db, sql, None, found.pacts_by_id.clone()).await?;
+        let ids: Vec<String> = column(&rows, "customer_id")?;
+        found.payers.extend(ids);
     }
-    for payers in list(&found.payers).chunks(CHUNK) {
-        let query = db.query("select id, pact_id from payments where customer_id in ($1..)");
-        let rows = query.bind(payers.to_vec()).fetch_all().await?;
-        take_payments(db, found, &rows).await?;
-        let query = db.query(
-            "select id, pact_id, payment_intent, shop, order_id from checkout_sessions
-             where customer_id in ($1..)",
-        );
-        let rows = query.bind(payers.to_vec()).fetch_all().await?;
-        take_sessions(db, found, &rows).await?;
-        let query = db.query("select id, pact_id from subscriptions where customer_id in ($1..)");
-        for row in query.bind(payers.to_vec()).fetch_all().await? {
-            let pact: Option<String> = row.get("pact_id")?;
-            if of(db, found, pact.as_deref()).await? != Of::Others {
-                found.subscriptions.insert(row.get("id")?);
-            }
+    let payers = found.payers.clone();
+    let of_payers = "select id, pact_id from payments where customer_id in ($1..)";
+    let rows = rows_of(db, of_payers, None, payers.clone()).await?;
+    take_payments(db, found, &rows).await?;
+    let of_payers = sessions!("customer_id in ($1..)");
+    let rows = rows_of(db, of_payers, None, payers.clone()).await?;
+    take_sessions(db, found, &rows).await?;
+    let of_payers = "select id, pact_id from subscriptions where customer_id in ($1..)";
+    for row in rows_of(db, of_payers, None, payers).await? {
+        let pact: Option<String> = row.get("pact_id")?;
+        if of(db, found, pact.as_deref()).await? != Of::Others {
+            found.subscriptions.insert(row.get("id")?);
         }
     }
     subscriptions(db, found).await
@@ -666,10 +603,9 @@ pub async fn concerns(db: &Db, found: &PersonRows, kept: &Kept) -> Result<bool> 
     }
     let mut pacts = mentions.pacts;
     for sql in payments::PACTS {
-        let rows = db.query(sql).bind(list(&mentions.ids)).fetch_all().await?;
-        for row in &rows {
-            pacts.insert(row.get("pact_id")?);
-        }
+        let rows = rows_of(db, sql, None, mentions.ids.clone()).await?;
+        let named: Vec<String> = column(&rows, "pact_id")?;
+        pacts.extend(named);
     }
     let mut found = found.clone();
     for pact in &pacts {

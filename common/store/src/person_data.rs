@@ -212,8 +212,6 @@ pub const DELIVERY: &[&str] = &[
 /// The name of the list of deliveries in the export.
 pub const DELIVERIES: &str = "deliveries";
 
-/// How many values of a list one statement has at most.
-const CHUNK: usize = 500;
 /// How many bodies, which may be about other people, are in memory at a time.
 const BODIES: usize = 100;
 
@@ -345,32 +343,11 @@ async fn select(
     shop: Option<&str>,
     list: List,
 ) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let query = || {
-        let query = db.query(statement);
-        match shop {
-            Some(shop) => query.bind(shop.to_owned()),
-            None => query,
-        }
-    };
     match list {
-        List::Ints(list) => {
-            for list in list.chunks(CHUNK) {
-                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
-            }
-        }
-        List::Texts(list) => {
-            for list in list.chunks(CHUNK) {
-                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
-            }
-        }
-        List::Ids(list) => {
-            for list in list.chunks(CHUNK) {
-                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
-            }
-        }
+        List::Ints(list) => people::rows_of(db, statement, shop, list).await,
+        List::Texts(list) => people::rows_of(db, statement, shop, list).await,
+        List::Ids(list) => people::rows_of(db, statement, shop, list).await,
     }
-    Ok(rows)
 }
 
 /// How far the search for deliveries has come. There is no index of the people that bodies are about, so all

@@ -118,17 +118,14 @@ struct Stored {
 }
 
 async fn stored(db: &Db) -> Result<Option<Stored>> {
-    let row = db
-        .query("select secret, fingerprint from privacy_keys where id = 1")
-        .fetch_optional()
-        .await?;
-    row.map(|row| {
-        Ok(Stored {
-            secret: row.get("secret")?,
-            fingerprint: row.get("fingerprint")?,
+    db.query("select secret, fingerprint from privacy_keys where id = 1")
+        .first(|row| {
+            Ok(Stored {
+                secret: row.get("secret")?,
+                fingerprint: row.get("fingerprint")?,
+            })
         })
-    })
-    .transpose()
+        .await
 }
 
 /// The keys that a setting can mean: the text itself, or a key that a database made.

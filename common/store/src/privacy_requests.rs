@@ -101,59 +101,30 @@ pub struct Export {
     pub problem: Option<String>,
 }
 
-/// A request to be entered.
-pub struct New<'a> {
-    pub id: Uuid,
-    /// From whom it comes, as the audit has it.
-    pub actor: &'a str,
-    pub request: &'a Request,
-    pub body: &'a [u8],
-    pub received_at: Timestamp,
-    pub due_at: Timestamp,
-    pub run_at: Timestamp,
-}
-
 /// Enters the requests of jobs that are inserted in the same transaction. `actor` is from whom they come. A
-/// request whose body cannot be read was already refused by intake.
-pub async fn open_all(tx: &mut Tx, keys: &Keys, actor: &str, jobs: &[&NewJob]) -> Result<()> {
-    let request = |job: &&NewJob| {
-        let topic = job.kind.parse().ok()?;
-        Request::read(topic, &job.body).ok()
-    };
-    let requests: Vec<Option<Request>> = jobs.iter().map(request).collect();
-    let requests = jobs.iter().zip(&requests);
-    let new = requests.filter_map(|(job, request)| {
-        Some(New {
-            id: job.id,
-            actor,
-            request: request.as_ref()?,
-            body: &job.body,
-            received_at: job.created_at,
-            due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
-            run_at: job.run_at,
-        })
-    });
-    open(tx, keys, new.collect()).await
-}
-
-/// Enters requests. The number of statements is the same for any number of requests.
-pub async fn open(tx: &mut Tx, keys: &Keys, new: Vec<New<'_>>) -> Result<()> {
-    if new.is_empty() {
+/// request whose body cannot be read was already refused by intake. The number of statements is the same
+/// for any number of requests.
+pub async fn open(tx: &mut Tx, keys: &Keys, actor: &str, jobs: &[&NewJob]) -> Result<()> {
+    let request = |job: &&NewJob| Request::read(job.kind.parse().ok()?, &job.body).ok();
+    let requests = jobs.iter().map(|job| Some((*job, request(job)?)));
+    let requests: Vec<(&NewJob, Request)> = requests.flatten().collect();
+    if requests.is_empty() {
         return Ok(());
     }
     // Whoever opens requests at the same time waits, so that of two with the same body one repeats the
     // other.
     audit::lock(tx).await?;
-    let opened = compared(tx, keys, new).await?;
+    let opened = compared(tx, keys, requests).await?;
     insert(tx, keys, &opened).await?;
-    let ids: Vec<String> = opened.iter().map(|it| it.new.id.to_string()).collect();
-    let entries = opened.iter().zip(&ids).map(|(it, id)| it.entry(id));
+    let ids: Vec<String> = opened.iter().map(|it| it.job.id.to_string()).collect();
+    let entries = opened.iter().zip(&ids).map(|(it, id)| it.entry(actor, id));
     audit::append_all(tx, keys, entries.collect()).await
 }
 
 /// A request that is being entered.
 struct Opened<'a> {
-    new: New<'a>,
+    job: &'a NewJob,
+    request: Request,
     body_key: Uuid,
     /// The first request with the same body.
     repeats: Option<Uuid>,
@@ -163,11 +134,16 @@ impl Opened<'_> {
     /// Anyone who has captured a body can send it again, and what the erasure of a shop deletes
     /// cannot be restored. So a repeated erasure of a shop waits for an operator.
     fn waits(&self) -> bool {
-        self.new.request.topic == Topic::ShopRedact && self.repeats.is_some()
+        self.request.topic == Topic::ShopRedact && self.repeats.is_some()
     }
 
     fn is_held(&self) -> bool {
-        self.waits() || self.new.run_at > self.new.received_at
+        self.waits() || self.job.run_at > self.job.created_at
+    }
+
+    fn due_at(&self) -> Timestamp {
+        let job = self.job;
+        job.deadline_at.unwrap_or(job.created_at.plus(PERIOD))
     }
 
     fn state(&self) -> State {
@@ -179,14 +155,14 @@ impl Opened<'_> {
     }
 
     fn held_until(&self) -> Option<i64> {
-        (self.is_held() && !self.waits()).then_some(self.new.run_at.0)
+        (self.is_held() && !self.waits()).then_some(self.job.run_at.0)
     }
 
     /// What the audit says of it. `id` is its id as text.
-    fn entry<'b>(&'b self, id: &'b str) -> (audit::New<'b>, Timestamp) {
-        let request = self.new.request;
+    fn entry<'b>(&'b self, actor: &'b str, id: &'b str) -> (audit::New<'b>, Timestamp) {
+        let request = &self.request;
         let entry = audit::New {
-            actor: self.new.actor,
+            actor,
             action: "request.received",
             object_id: id,
             shop: Some(&request.shop),
@@ -196,13 +172,18 @@ impl Opened<'_> {
                 "repeats": self.repeats,
             }),
         };
-        (entry, self.new.received_at)
+        (entry, self.job.created_at)
     }
 }
 
 /// Finds the first request with the same body for each, be it stored or one of these.
-async fn compared<'a>(tx: &mut Tx, keys: &Keys, new: Vec<New<'a>>) -> Result<Vec<Opened<'a>>> {
-    let body_keys: Vec<Uuid> = new.iter().map(|new| keys.body(new.body)).collect();
+async fn compared<'a>(
+    tx: &mut Tx,
+    keys: &Keys,
+    requests: Vec<(&'a NewJob, Request)>,
+) -> Result<Vec<Opened<'a>>> {
+    let body_keys = requests.iter().map(|(job, _)| keys.body(&job.body));
+    let body_keys: Vec<Uuid> = body_keys.collect();
     let rows = tx
         .query(
             "select body_key, id from privacy_requests
@@ -216,17 +197,19 @@ async fn compared<'a>(tx: &mut Tx, keys: &Keys, new: Vec<New<'a>>) -> Result<Vec
     for row in &rows {
         first.insert(row.get("body_key")?, row.get("id")?);
     }
-    let opened = new.into_iter().zip(body_keys).map(|(new, body_key)| {
+    let opened = requests.into_iter().zip(body_keys);
+    let opened = opened.map(|((job, request), body_key)| {
         let repeats = first.get(&body_key).copied();
-        first.entry(body_key).or_insert(new.id);
+        first.entry(body_key).or_insert(job.id);
         if repeats.is_some() {
             metrics::counter!(
-                "waybill_privacy_requests_repeated_total", "topic" => new.request.topic.into_str()
+                "waybill_privacy_requests_repeated_total", "topic" => request.topic.into_str()
             )
             .increment(1);
         }
         Opened {
-            new,
+            job,
+            request,
             body_key,
             repeats,
         }
@@ -236,29 +219,29 @@ async fn compared<'a>(tx: &mut Tx, keys: &Keys, new: Vec<New<'a>>) -> Result<Vec
 
 async fn insert(tx: &mut Tx, keys: &Keys, opened: &[Opened<'_>]) -> Result<()> {
     let key = |it: &Opened<'_>, key: Option<SubjectKey<'_>>| {
-        key.and_then(|key| keys.subject(&it.new.request.shop, key))
+        key.and_then(|key| keys.subject(&it.request.shop, key))
     };
     let email = |it: &Opened<'_>| {
-        let email = it.new.request.person.email.as_deref();
+        let email = it.request.person.email.as_deref();
         key(it, email.map(SubjectKey::Email))
     };
     let phone = |it: &Opened<'_>| {
-        let phone = it.new.request.person.phone.as_deref();
+        let phone = it.request.person.phone.as_deref();
         key(it, phone.map(SubjectKey::Phone))
     };
     let rows = || opened.iter();
     let columns = [
-        column("id", rows().map(|it| it.new.id)),
-        column("topic", rows().map(|it| it.new.request.topic.into_str())),
-        column("shop", rows().map(|it| it.new.request.shop.as_str())),
-        column("customer_id", rows().map(|it| it.new.request.person.id)),
+        column("id", rows().map(|it| it.job.id)),
+        column("topic", rows().map(|it| it.request.topic.into_str())),
+        column("shop", rows().map(|it| it.request.shop.as_str())),
+        column("customer_id", rows().map(|it| it.request.person.id)),
         column("email_key", rows().map(email)),
         column("phone_key", rows().map(phone)),
         column("body_key", rows().map(|it| it.body_key)),
         column("repeats", rows().map(|it| it.repeats)),
         column("state", rows().map(|it| it.state().as_str())),
-        column("received_at", rows().map(|it| it.new.received_at.0)),
-        column("due_at", rows().map(|it| it.new.due_at.0)),
+        column("received_at", rows().map(|it| it.job.created_at.0)),
+        column("due_at", rows().map(|it| it.due_at().0)),
         column("held_until", rows().map(Opened::held_until)),
     ];
     tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
@@ -304,38 +287,34 @@ macro_rules! requests {
 }
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
-    let row = db
-        .query(requests!("where privacy_requests.id = $1"))
+    db.query(requests!("where privacy_requests.id = $1"))
         .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(read).transpose()
+        .first(read)
+        .await
 }
 
 /// The requests that match, those with the nearest deadline first.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEntry>> {
-    let rows = db
-        .query(requests!(
-            "where ($1 = '' or privacy_requests.state = $1)
-               and ($2 = '' or privacy_requests.topic = $2)
-               and ($3 = '' or privacy_requests.shop = $3)
-               and ($4 = 0 or privacy_requests.finished_at is null)
-               and ($7 is null or privacy_requests.customer_id = $7)
-               and ($6 = 1 or privacy_requests.shop in ($8..))
-             order by privacy_requests.due_at, privacy_requests.id
-             limit $5"
-        ))
-        .bind(filter.state.map_or("", State::as_str))
-        .bind(filter.topic.map_or("", |topic| topic.into_str()))
-        .bind(filter.shop.as_deref().unwrap_or_default())
-        .bind(i64::from(filter.open))
-        .bind(limit)
-        .bind(i64::from(filter.shops.is_none()))
-        .bind(filter.customer)
-        .bind(filter.shops.clone().unwrap_or_default())
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(requests!(
+        "where ($1 = '' or privacy_requests.state = $1)
+           and ($2 = '' or privacy_requests.topic = $2)
+           and ($3 = '' or privacy_requests.shop = $3)
+           and ($4 = 0 or privacy_requests.finished_at is null)
+           and ($7 is null or privacy_requests.customer_id = $7)
+           and ($6 = 1 or privacy_requests.shop in ($8..))
+         order by privacy_requests.due_at, privacy_requests.id
+         limit $5"
+    ))
+    .bind(filter.state.map_or("", State::as_str))
+    .bind(filter.topic.map_or("", |topic| topic.into_str()))
+    .bind(filter.shop.as_deref().unwrap_or_default())
+    .bind(i64::from(filter.open))
+    .bind(limit)
+    .bind(i64::from(filter.shops.is_none()))
+    .bind(filter.customer)
+    .bind(filter.shops.clone().unwrap_or_default())
+    .all(read)
+    .await
 }
 
 /// How many requests match but are not listed because they are finished.
@@ -372,16 +351,13 @@ pub async fn history(db: &Db, id: Uuid) -> Result<Option<History>> {
 
 /// The state of a request, whose row is locked.
 pub async fn state(tx: &mut Tx, id: Uuid) -> Result<Option<State>> {
-    let row = tx
-        .query("select state from privacy_requests where id = $1 for update")
+    tx.query("select state from privacy_requests where id = $1 for update")
         .bind(id)
-        .fetch_optional()
-        .await?;
-    row.map(|row| {
-        let text: String = row.get("state")?;
-        text.parse().map_err(|error| Error::Decode(Box::new(error)))
-    })
-    .transpose()
+        .first(|row| {
+            let text: String = row.get("state")?;
+            text.parse().map_err(|error| Error::Decode(Box::new(error)))
+        })
+        .await
 }
 
 /// How far a request has come, as JSON. None when it has no progress yet.
@@ -402,9 +378,8 @@ pub async fn note_progress(tx: &mut Tx, id: Uuid, progress: &impl Serialize) -> 
     tx.query("update privacy_requests set progress = $1 where id = $2")
         .bind(super::json(progress)?)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// Moves a request from one of the states `from` to the state `to`. False when it was in none of
@@ -418,43 +393,38 @@ pub async fn set_state(
 ) -> Result<bool> {
     let is_end = matches!(to, State::Done | State::Cancelled);
     let from: Vec<String> = from.iter().map(|state| state.as_str().to_owned()).collect();
-    let changed = tx
-        .query(
-            "update privacy_requests set state = $1, finished_at = $2
-             where id = $3 and state in ($4..)",
-        )
-        .bind(to.as_str())
-        .bind(is_end.then_some(now.0))
-        .bind(id)
-        .bind(from)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update privacy_requests set state = $1, finished_at = $2
+         where id = $3 and state in ($4..)",
+    )
+    .bind(to.as_str())
+    .bind(is_end.then_some(now.0))
+    .bind(id)
+    .bind(from)
+    .changed_one()
+    .await
 }
 
 /// Sets until when a request is held that waited for an operator's confirmation. False when it
 /// did not wait.
 async fn set_confirmed(tx: &mut Tx, id: Uuid, now: Timestamp, until: Timestamp) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update privacy_requests set confirmed_at = $1, held_until = $2
-             where id = $3 and state = 'held' and held_until is null",
-        )
-        .bind(now.0)
-        .bind(until.0)
-        .bind(id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update privacy_requests set confirmed_at = $1, held_until = $2
+         where id = $3 and state = 'held' and held_until is null",
+    )
+    .bind(now.0)
+    .bind(until.0)
+    .bind(id)
+    .changed_one()
+    .await
 }
 
 pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
     tx.query("update privacy_requests set receipt = $1 where id = $2")
         .bind(receipt.to_string())
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// Records, before an export is written, that it may be in this store from now on, and whose data
@@ -513,9 +483,8 @@ pub async fn note_export(
     .bind(expires_at.0)
     .bind(id)
     .bind(run)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The requests after `after` whose exports have expired and are not removed yet.
@@ -525,20 +494,18 @@ pub async fn expired_exports(
     after: Uuid,
     limit: i64,
 ) -> Result<Vec<Uuid>> {
-    let rows = db
-        .query(
-            "select id from privacy_requests
-             where export_expires_at is not null and export_removed_at is null
-               and export_expires_at <= $1 and id > $2
-             order by id
-             limit $3",
-        )
-        .bind(now.0)
-        .bind(after)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    db.query(
+        "select id from privacy_requests
+         where export_expires_at is not null and export_removed_at is null
+           and export_expires_at <= $1 and id > $2
+         order by id
+         limit $3",
+    )
+    .bind(now.0)
+    .bind(after)
+    .bind(limit)
+    .all(|row| row.get("id"))
+    .await
 }
 
 /// Marks an export as removed and returns its shop. None when it was already marked, or when no
@@ -563,32 +530,26 @@ pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Opt
 
 /// An export that is not removed yet.
 pub struct Kept {
-    /// The store to which it was written. None when an older version wrote it.
-    pub store: Option<Uuid>,
+    /// The store to which it was written.
+    pub store: Uuid,
     /// How many runs began to write it.
     pub runs: i64,
-    /// The run whose export was recorded. None when it is not known whether any was written.
-    pub recorded: Option<i64>,
 }
 
 /// The export of a request, unless there is none or it is removed.
 pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
-    let row = db
-        .query(
-            "select export_store, export_runs, export_run from privacy_requests
-             where id = $1 and export_expires_at is not null and export_removed_at is null",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.map(|row| {
+    db.query(
+        "select export_store, export_runs from privacy_requests
+         where id = $1 and export_expires_at is not null and export_removed_at is null",
+    )
+    .bind(id)
+    .first(|row| {
         Ok(Kept {
             store: row.get("export_store")?,
             runs: row.get("export_runs")?,
-            recorded: row.get("export_run")?,
         })
     })
-    .transpose()
+    .await
 }
 
 /// Records why an export could not be removed.
@@ -599,9 +560,8 @@ pub async fn note_export_problem(tx: &mut Tx, id: Uuid, problem: &str) -> Result
     )
     .bind(problem)
     .bind(id)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Lets exports that are not removed yet expire now. Nobody can fetch them from then on, and
@@ -613,9 +573,8 @@ pub async fn end_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<
     )
     .bind(now.0)
     .bind(ids)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The requests whose exports are not removed yet and have data of a subject with one of these
@@ -643,61 +602,16 @@ pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uu
     Ok(ids)
 }
 
-/// The requests of a person whose exports are not removed yet, found by the customer's id,
-/// address or telephone number. This is for exports of older versions, which did not record whom
-/// an export is about.
-pub async fn exports_of_person(
-    db: &Db,
-    shop: &str,
-    customers: &[i64],
-    email_keys: &[Uuid],
-    phone_keys: &[Uuid],
-) -> Result<Vec<Uuid>> {
-    let by_customer = db
-        .query(
-            "select id from privacy_requests
-             where export_expires_at is not null and export_removed_at is null
-               and shop = $1 and customer_id in ($2..)",
-        )
-        .bind(shop)
-        .bind(customers.to_vec());
-    let by_email = db
-        .query(
-            "select id from privacy_requests
-             where export_expires_at is not null and export_removed_at is null
-               and customer_id is null and shop = $1 and email_key in ($2..)",
-        )
-        .bind(shop)
-        .bind(email_keys.to_vec());
-    let by_phone = db
-        .query(
-            "select id from privacy_requests
-             where export_expires_at is not null and export_removed_at is null
-               and customer_id is null and shop = $1 and phone_key in ($2..)",
-        )
-        .bind(shop)
-        .bind(phone_keys.to_vec());
-    let mut ids = BTreeSet::new();
-    for query in [by_customer, by_email, by_phone] {
-        for row in query.fetch_all().await? {
-            ids.insert(row.get("id")?);
-        }
-    }
-    Ok(ids.into_iter().collect())
-}
-
 /// The requests of a shop whose exports are not removed yet.
 pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
-    let rows = db
-        .query(
-            "select id from privacy_requests
-             where export_expires_at is not null and export_removed_at is null and shop = $1
-             order by id",
-        )
-        .bind(shop)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    db.query(
+        "select id from privacy_requests
+         where export_expires_at is not null and export_removed_at is null and shop = $1
+         order by id",
+    )
+    .bind(shop)
+    .all(|row| row.get("id"))
+    .await
 }
 
 /// True when data of this shop is being erased: an erasure that was received by `begun` is under
@@ -726,22 +640,20 @@ pub async fn is_erasing(
     if row.is_some() {
         return Ok(true);
     }
-    let row = tx
-        .query(
-            "select id from jobs
-             where state = 'ready' and notified_at is null and attempts >= 0
-               and queue = 'privacy' and kind = $2 and coalesce(shop, '') = $1
-             union all
-             select id from jobs
-             where state = 'ready' and notified_at is not null and queue = 'privacy'
-               and kind = $2 and shop = $1
-             limit 1",
-        )
-        .bind(shop)
-        .bind(Internal::EraseAgain.into_str())
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+    tx.query(
+        "select id from jobs
+         where state = 'ready' and notified_at is null and attempts >= 0
+           and queue = 'privacy' and kind = $2 and coalesce(shop, '') = $1
+         union all
+         select id from jobs
+         where state = 'ready' and notified_at is not null and queue = 'privacy'
+           and kind = $2 and shop = $1
+         limit 1",
+    )
+    .bind(shop)
+    .bind(Internal::EraseAgain.into_str())
+    .is_any()
+    .await
 }
 
 /// A deadline that is near or has passed.
@@ -763,6 +675,24 @@ pub struct DueNotice {
     pub due_at: Timestamp,
 }
 
+/// The statement that takes what is due by $2 and was not reported in this column, and reports it at $1.
+macro_rules! take {
+    ($column:literal) => {
+        concat!(
+            "update privacy_requests set ",
+            $column,
+            " = $1 where id in (
+             select id from privacy_requests
+             where finished_at is null and due_at <= $2 and ",
+            $column,
+            " is null
+                 order by due_at, id limit $3 for update skip locked
+             )
+             returning id, topic, shop, due_at"
+        )
+    };
+}
+
 /// Takes the requests for which this notice is due and marks them as reported, so that each is
 /// reported only once, however many processes look.
 pub async fn take_notices(
@@ -771,52 +701,16 @@ pub async fn take_notices(
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<DueNotice>> {
-    let (query, until) = match notice {
-        Notice::Warning => (
-            tx.query(
-                "update privacy_requests set warned_at = $1
-                 where id in (
-                     select id from privacy_requests
-                     where finished_at is null and warned_at is null and due_at <= $2
-                     order by due_at, id limit $3 for update skip locked
-                 )
-                 returning id, topic, shop, due_at",
-            ),
-            now.plus(WARNING),
-        ),
-        Notice::Alarm => (
-            tx.query(
-                "update privacy_requests set alarmed_at = $1
-                 where id in (
-                     select id from privacy_requests
-                     where finished_at is null and alarmed_at is null and due_at <= $2
-                     order by due_at, id limit $3 for update skip locked
-                 )
-                 returning id, topic, shop, due_at",
-            ),
-            now.plus(ALARM),
-        ),
-        Notice::Overdue => (
-            tx.query(
-                "update privacy_requests set overdue_at = $1
-                 where id in (
-                     select id from privacy_requests
-                     where finished_at is null and overdue_at is null and due_at <= $2
-                     order by due_at, id limit $3 for update skip locked
-                 )
-                 returning id, topic, shop, due_at",
-            ),
-            now,
-        ),
+    let (sql, until) = match notice {
+        Notice::Warning => (take!("warned_at"), now.plus(WARNING)),
+        Notice::Alarm => (take!("alarmed_at"), now.plus(ALARM)),
+        Notice::Overdue => (take!("overdue_at"), now),
     };
-    let rows = query
+    tx.query(sql)
         .bind(now.0)
         .bind(until.0)
         .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
+        .all(|row| {
             Ok(DueNotice {
                 id: row.get("id")?,
                 topic: row.get("topic")?,
@@ -824,7 +718,7 @@ pub async fn take_notices(
                 due_at: Timestamp(row.get("due_at")?),
             })
         })
-        .collect()
+        .await
 }
 
 /// How many requests are open, and the nearest of their deadlines. Data that came late and is
@@ -883,8 +777,8 @@ fn read(row: &Row) -> Result<RequestEntry> {
     let export = match (sha256, time("export_expires_at")?) {
         (Some(sha256), Some(expires_at)) => Some(Export {
             sha256,
-            bytes: row.get::<Option<i64>>("export_bytes")?.unwrap_or_default(),
-            run: row.get::<Option<i64>>("export_run")?.unwrap_or_default(),
+            bytes: row.get("export_bytes")?,
+            run: row.get("export_run")?,
             expires_at,
             removed_at: time("export_removed_at")?,
             problem: row.get("export_problem")?,

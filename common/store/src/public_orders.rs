@@ -197,25 +197,23 @@ pub struct Parcel {
 
 /// The parcels of an order.
 pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> {
-    let rows = db
-        .query(
-            "select parcels.number, shipments.carrier, shipments.status,
-                    shipments.updated_at as stated_at
-             from parcels
-             join shipments
-               on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
-              and shipments.id = parcels.shipment_id
-             where parcels.shop = $1 and parcels.order_id = $2
-               and (shipments.status is null
-                    or shipments.status not in ('cancelled', 'error', 'failure'))
-             order by shipments.id, parcels.position, parcels.number limit $3",
-        )
-        .bind(shop)
-        .bind(order_id)
-        .bind(MOST)
-        .fetch_all()
-        .await?;
-    rows.iter().map(parcel).collect()
+    db.query(
+        "select parcels.number, shipments.carrier, shipments.status,
+                shipments.updated_at as stated_at
+         from parcels
+         join shipments
+           on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
+          and shipments.id = parcels.shipment_id
+         where parcels.shop = $1 and parcels.order_id = $2
+           and (shipments.status is null
+                or shipments.status not in ('cancelled', 'error', 'failure'))
+         order by shipments.id, parcels.position, parcels.number limit $3",
+    )
+    .bind(shop)
+    .bind(order_id)
+    .bind(MOST)
+    .all(parcel)
+    .await
 }
 
 /// The parcels with this number, of all orders, the newest first. Parcels that a reader could not

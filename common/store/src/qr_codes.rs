@@ -43,13 +43,10 @@ pub async fn find(
     order_id: i64,
     kind: &str,
 ) -> Result<Option<(String, Vec<u8>)>> {
-    let row = db
-        .query("select url, modules from qr_codes where shop = $1 and order_id = $2 and kind = $3")
+    db.query("select url, modules from qr_codes where shop = $1 and order_id = $2 and kind = $3")
         .bind(shop)
         .bind(order_id)
         .bind(kind)
-        .fetch_optional()
-        .await?;
-    row.map(|row| Ok((row.get("url")?, row.get("modules")?)))
-        .transpose()
+        .first(|row| Ok((row.get("url")?, row.get("modules")?)))
+        .await
 }

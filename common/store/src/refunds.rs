@@ -1,9 +1,9 @@
 //! The `refunds` table: what is refunded for a cancelled order, one row for each payment. The
 //! amount and the id are those that the provider gave, as soon as it has answered.
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::money::{Currency, Money};
+use domain::order::OrderKey;
 use domain::time::Timestamp;
 
 /// The payment id of a refund to which no payment is linked. The storefront refunds the money
@@ -129,9 +129,8 @@ pub async fn delete_unlinked(tx: &mut Tx, key: &OrderKey) -> Result<()> {
         .bind(key.0.as_str())
         .bind(key.1)
         .bind(NO_PAYMENT)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// A refund that is to be requested now.
@@ -208,9 +207,8 @@ async fn note_try(
     .bind(key.0.as_str())
     .bind(key.1)
     .bind(payment_id)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The provider's answer.
@@ -228,22 +226,20 @@ pub async fn answered(
     answer: &Answer,
     now: Timestamp,
 ) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update refunds
-             set state = $1, amount_minor = coalesce($2, amount_minor), provider_id = $3,
-                 updated_at = $4
-             where shop = $5 and order_id = $6 and payment_id = $7
-               and state in ('recorded', 'requested', 'failed') and state <> $1",
-        )
-        .bind(answer.state.as_str())
-        .bind(answer.amount_minor)
-        .bind(answer.provider_id.as_deref())
-        .bind(now.0)
-        .bind(key.0.as_str())
-        .bind(key.1)
-        .bind(payment_id)
-        .execute()
-        .await?;
-    Ok(changed == 1)
+    tx.query(
+        "update refunds
+         set state = $1, amount_minor = coalesce($2, amount_minor), provider_id = $3,
+             updated_at = $4
+         where shop = $5 and order_id = $6 and payment_id = $7
+           and state in ('recorded', 'requested', 'failed') and state <> $1",
+    )
+    .bind(answer.state.as_str())
+    .bind(answer.amount_minor)
+    .bind(answer.provider_id.as_deref())
+    .bind(now.0)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(payment_id)
+    .changed_one()
+    .await
 }

@@ -82,37 +82,33 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
 
 /// Those of which one came since then, the latest first.
 pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
-    let rows = db
-        .query(
-            "select source, profile, reason, signature, header, advice, status, deliveries,
-                    first_at, last_at, headers, topic, shop, age_seconds, body_key
-             from refused_deliveries
-             where last_at >= $1
-             order by last_at desc, source, reason, signature, header
-             limit $2",
-        )
-        .bind(since.0)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select source, profile, reason, signature, header, advice, status, deliveries,
+                first_at, last_at, headers, topic, shop, age_seconds, body_key
+         from refused_deliveries
+         where last_at >= $1
+         order by last_at desc, source, reason, signature, header
+         limit $2",
+    )
+    .bind(since.0)
+    .bind(limit)
+    .all(read)
+    .await
 }
 
 /// All of the hour of this time and of later hours, by the primary key. There are never many, because
 /// the key has only words of our own.
 pub async fn of_hour(db: &Db, at: Timestamp) -> Result<Vec<Refused>> {
-    let rows = db
-        .query(
-            "select source, profile, reason, signature, header, advice, status, deliveries,
-                    first_at, last_at, headers, topic, shop, age_seconds, body_key
-             from refused_deliveries
-             where hour_at >= $1
-             order by last_at, source, profile, reason, signature, header, advice",
-        )
-        .bind(hour(at))
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select source, profile, reason, signature, header, advice, status, deliveries,
+                first_at, last_at, headers, topic, shop, age_seconds, body_key
+         from refused_deliveries
+         where hour_at >= $1
+         order by last_at, source, profile, reason, signature, header, advice",
+    )
+    .bind(hour(at))
+    .all(read)
+    .await
 }
 
 /// When the hour of this time began.
@@ -154,31 +150,27 @@ pub struct Summary {
 
 /// By reason, those that came most often first. An hour counts whole.
 pub async fn summary(db: &Db, since: Timestamp) -> Result<Vec<Summary>> {
-    let rows = db
-        .query(
-            "select source, reason, signature, header, advice,
-                    cast(sum(deliveries) as bigint) as deliveries, max(last_at) as last_at
-             from refused_deliveries
-             where last_at >= $1
-             group by source, reason, signature, header, advice
-             order by 6 desc, source, reason, signature, header, advice",
-        )
-        .bind(since.0)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Summary {
-                source: row.get("source")?,
-                reason: row.get("reason")?,
-                signature: row.get("signature")?,
-                header: row.get("header")?,
-                advice: row.get("advice")?,
-                deliveries: row.get("deliveries")?,
-                last_at: Timestamp(row.get("last_at")?),
-            })
+    db.query(
+        "select source, reason, signature, header, advice,
+                cast(sum(deliveries) as bigint) as deliveries, max(last_at) as last_at
+         from refused_deliveries
+         where last_at >= $1
+         group by source, reason, signature, header, advice
+         order by 6 desc, source, reason, signature, header, advice",
+    )
+    .bind(since.0)
+    .all(|row| {
+        Ok(Summary {
+            source: row.get("source")?,
+            reason: row.get("reason")?,
+            signature: row.get("signature")?,
+            header: row.get("header")?,
+            advice: row.get("advice")?,
+            deliveries: row.get("deliveries")?,
+            last_at: Timestamp(row.get("last_at")?),
         })
-        .collect()
+    })
+    .await
 }
 
 /// Deletes what refused deliveries said of a shop that is erased. Nobody signed them, so a later one
@@ -192,17 +184,15 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
 
 /// Deletes those that are older than this, and the oldest when there are too many.
 pub async fn forget(db: &Db, before: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.query(
+    db.transact(
         "delete from refused_deliveries
          where hour_at < $1
             or hour_at < (select hour_at from refused_deliveries order by hour_at desc limit 1 offset $2)",
     )
     .bind(before.0)
     .bind(MOST)
-    .execute()
-    .await?;
-    tx.commit().await
+    .done()
+    .await
 }
 
 /// Why they were refused, in a few words: `signature missing`, `rate`.

@@ -1,9 +1,9 @@
 //! The `shipments` and `parcels` tables: the shipments of an order, which the storefront calls
 //! fulfilments, and their tracking numbers, each with the QR code of its public page.
 
-use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use crate::{json, parsed};
+use domain::order::OrderKey;
 use domain::order::Tracking;
 use domain::order::record::{Part, Shipment, Version};
 use domain::time::Timestamp;
@@ -95,9 +95,8 @@ pub async fn delete_parcels(
     .bind(key.1)
     .bind(shipment_id)
     .bind(numbers)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The shipments of orders, each with the key of its order and its own id, sorted by both.
@@ -216,18 +215,15 @@ pub async fn code(
     order_id: i64,
     number: &str,
 ) -> Result<Option<(String, Vec<u8>)>> {
-    let row = db
-        .query(
-            "select qr_url, qr_modules from parcels
-             where shop = $1 and order_id = $2 and number = $3 and qr_modules is not null
-             order by shipment_id
-             limit 1",
-        )
-        .bind(shop)
-        .bind(order_id)
-        .bind(number)
-        .fetch_optional()
-        .await?;
-    row.map(|row| Ok((row.get("qr_url")?, row.get("qr_modules")?)))
-        .transpose()
+    db.query(
+        "select qr_url, qr_modules from parcels
+         where shop = $1 and order_id = $2 and number = $3 and qr_modules is not null
+         order by shipment_id
+         limit 1",
+    )
+    .bind(shop)
+    .bind(order_id)
+    .bind(number)
+    .first(|row| Ok((row.get("qr_url")?, row.get("qr_modules")?)))
+    .await
 }

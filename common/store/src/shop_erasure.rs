@@ -80,20 +80,16 @@ impl Order {
 
 /// The first `limit` orders of the shop that are left.
 pub async fn orders(db: &Db, shop: &str, limit: i64) -> Result<Vec<Order>> {
-    let rows = db
-        .query("select id, pact_id from orders where shop = $1 order by id limit $2")
+    db.query("select id, pact_id from orders where shop = $1 order by id limit $2")
         .bind(shop)
         .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| {
+        .all(|row| {
             Ok(Order {
                 id: row.get("id")?,
                 pact_id: row.get("pact_id")?,
             })
         })
-        .collect()
+        .await
 }
 
 /// The payments of these orders, found by their agreements and by their checkout sessions.
@@ -134,18 +130,14 @@ pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u
     let payments: Vec<String> = payments.iter().cloned().collect();
     let mut forgotten = 0;
     for chunk in payments.chunks(CHUNK) {
-        let rows = tx
+        let ids: Vec<String> = tx
             .query(
                 "select id from payments where receipt_email is not null and id in ($1..)
                  order by id for update",
             )
             .bind(chunk.to_vec())
-            .fetch_all()
+            .all(|row| row.get("id"))
             .await?;
-        let ids: Vec<String> = rows
-            .iter()
-            .map(|row| row.get("id"))
-            .collect::<Result<_>>()?;
         forgotten += tx
             .query("update payments set receipt_email = null, email_key = null where id in ($1..)")
             .bind(ids)
@@ -203,7 +195,7 @@ pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
         .iter()
         .map(|order| checkout_key(&order.agreement()).1)
         .collect();
-    let rows = tx
+    let ids: Vec<i64> = tx
         .query(
             "select id from orders
              where (email is not null or phone is not null or successor_id is not null)
@@ -212,12 +204,8 @@ pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
         )
         .bind(CHECKOUT)
         .bind(ids.into_iter().collect::<Vec<_>>())
-        .fetch_all()
+        .all(|row| row.get("id"))
         .await?;
-    let ids: Vec<i64> = rows
-        .iter()
-        .map(|row| row.get("id"))
-        .collect::<Result<_>>()?;
     tx.query(
         "update orders
          set email = null, email_key = null, phone = null, phone_key = null,
@@ -226,9 +214,8 @@ pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
     )
     .bind(CHECKOUT)
     .bind(ids)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// Deletes those of the orders that have not changed since they were read, with everything that

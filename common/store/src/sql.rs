@@ -11,16 +11,15 @@
 //! forgotten transaction. Nor does it hand out a connection to a server that has become read-only.
 //!
 //! What is deleted or changed in a SQLite file is overwritten with zeros there (`secure_delete`),
-//! and the log, which has earlier contents of pages, is emptied every few seconds. When SQLite
-//! moves rows between pages it leaves copies behind, which no setting clears. So after an erasure
-//! ([`Db::erased`]) a file that is not large is also rewritten.
+//! and the log, which has earlier contents of pages, is emptied every few seconds and after an erasure
+//! ([`Db::erased`]). Copies that SQLite leaves behind when it moves rows between pages go when the file
+//! is rewritten (`erasure::file`).
 
 mod backup;
 mod insert;
 mod outdated;
 mod query;
 mod server;
-mod slack;
 mod turn;
 mod tx;
 
@@ -82,12 +81,6 @@ const EMPTYING_PAUSE: Duration = Duration::from_secs(10);
 const EMPTYING_RETRY: Duration = Duration::from_millis(500);
 /// Writers wait at most this long for the log to be emptied.
 const EMPTYING_TIMEOUT: Duration = Duration::from_millis(100);
-/// The free space of the pages is cleared when nothing was erased for [`CLEARING_QUIET`], and
-/// [`CLEARING_LATEST`] after an erasure in any case.
-const CLEARING_QUIET: Duration = Duration::from_secs(3);
-const CLEARING_LATEST: Duration = Duration::from_secs(30);
-/// After the pages were cleared, they are left alone for this many times as long as that took.
-const CLEARING_REST: u32 = 5;
 /// 128 MiB. When the log has grown to this size, the writer itself folds it into the file.
 const WAL_BACKSTOP_PAGES: &str = "32768";
 
@@ -119,6 +112,24 @@ impl Db {
             return open_postgres(url, connections);
         }
         open_sqlite(url, LOCK_TIMEOUT).await
+    }
+
+    /// Opens a SQLite file that exists and that nobody else has open, and keeps others out until it is
+    /// closed: they cannot have its log (WAL), which every other connection needs.
+    pub async fn open_alone(url: &str) -> Result<Self> {
+        let options = SqliteConnectOptions::from_str(url)?
+            .create_if_missing(false)
+            .journal_mode(SqliteJournalMode::Delete)
+            .synchronous(SqliteSynchronous::Full)
+            .pragma("locking_mode", "exclusive");
+        let turn = Turn::beside(options.get_filename());
+        let write = sqlite_pool(1).connect_with(options).await?;
+        Ok(Db::Sqlite {
+            read: write.clone(),
+            write,
+            turn,
+            erased: Arc::default(),
+        })
     }
 
     /// The same server with connections of its own, so that whoever uses these never waits for others.
@@ -208,9 +219,17 @@ impl Db {
     }
 
     /// A statement outside a transaction. It must not write, because SQLite's writer is taken
-    /// with [`Db::begin`].
+    /// with [`Db::begin`] or [`Db::transact`].
     pub fn query(&self, sql: &'static str) -> Query<'_, '_> {
         Query::new(query::Target::Db(self), sql)
+    }
+
+    /// A statement in a transaction of its own, which is committed when the statement has run.
+    /// Its crash points have the name of the caller's line.
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn transact(&self, sql: &'static str) -> Query<'_, '_> {
+        let crash_points = crash_point::Transaction::begun_here();
+        Query::new(query::Target::Alone(self, crash_points), sql)
     }
 
     /// Begins a transaction. On SQLite it is the only one that can write.
@@ -240,12 +259,38 @@ impl Db {
         }
     }
 
-    /// Says that something was erased. The files of SQLite are cleared of it soon, beside other
-    /// work.
+    /// Says that something was erased. The log of SQLite is emptied soon, beside other work.
     pub fn erased(&self) {
         if let Db::Sqlite { erased, .. } = self {
             erased.notify_one();
         }
+    }
+
+    /// How many bytes a SQLite file has. None for a server.
+    pub async fn file_size(&self) -> Result<Option<u64>> {
+        let Db::Sqlite { .. } = self else {
+            return Ok(None);
+        };
+        let size = "select page_count * page_size as bytes
+                    from pragma_page_count(), pragma_page_size()";
+        let bytes: i64 = self.query(size).fetch_one().await?.get("bytes")?;
+        Ok(Some(bytes.unsigned_abs()))
+    }
+
+    /// Writes a SQLite file anew, without free space. Others read meanwhile, and none can write.
+    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+    pub async fn rewrite_file(&self) -> Result<()> {
+        let Db::Sqlite { write, turn, .. } = self else {
+            return Ok(());
+        };
+        let mut writer = acquire_sqlite(write).await?;
+        let held = turn.take().await;
+        let rewritten = task::elsewhere(sqlx::raw_sql("vacuum").execute(&mut *writer)).await;
+        drop(held);
+        give_back(Some(writer)).await;
+        rewritten?;
+        self.erased();
+        Ok(())
     }
 
     /// Asks the database for a trivial answer.
@@ -420,16 +465,7 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     }
     // SQLite gives the files that it makes beside this one the same permissions.
     private_files::make_file(file).map_err(Error::Io)?;
-    // Connections live as long as the process, because opening one costs more than keeping it.
-    let write = SqlitePoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(Duration::from_secs(10))
-        .test_before_acquire(false)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_with(options.clone())
-        .await?;
-    slack::check(&mut *write.acquire().await?).await?;
+    let write = sqlite_pool(1).connect_with(options.clone()).await?;
     let read = sqlite_readers(&options, 4);
     let turn = Turn::beside(options.get_filename());
     let erased = Arc::new(Notify::new());
@@ -439,33 +475,34 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         turn,
         erased: erased.clone(),
     };
-    let checkpoints = checkpoint(options, db.clone(), write, erased);
-    task::spawn("checkpoints", checkpoints);
+    task::spawn("checkpoints", checkpoint(options, write, erased));
     Ok(db)
 }
 
 fn sqlite_readers(options: &SqliteConnectOptions, connections: u32) -> SqlitePool {
+    sqlite_pool(connections).connect_lazy_with(options.clone().pragma("query_only", "on"))
+}
+
+/// Connections live as long as the process, because opening one costs more than keeping it.
+fn sqlite_pool(connections: u32) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(Duration::from_secs(10))
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)
-        .connect_lazy_with(options.clone().pragma("query_only", "on"))
 }
 
 /// Folds the log into the database file while the writer works, which would otherwise have to do
 /// it in the middle of a commit. Regularly, and after an erasure, the log is also emptied,
 /// because contents that were folded in stay in the log until they are overwritten. Ends when the
 /// writer's pool is closed.
-async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, erased: Arc<Notify>) {
+async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Arc<Notify>) {
     let options = options.busy_timeout(EMPTYING_TIMEOUT);
     let Ok(mut connection) = options.connect().await else {
         return;
     };
     let mut emptying = Instant::now() + EMPTYING_PAUSE;
-    let mut clearing: Option<Clearing> = None;
-    let mut rested = Instant::now();
     let (mut pause, mut pages) = (CHECKPOINT_PAUSE, None);
     while !write.is_closed() {
         // A checkpoint that fails, or that a reader prevents, is tried again; at the latest the
@@ -480,24 +517,7 @@ async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, er
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = write.close_event() => {}
-            () = erased.notified() => {
-                let now = Instant::now();
-                emptying = emptying.min(now);
-                let latest = clearing.map_or(now + CLEARING_LATEST, |known| known.latest);
-                clearing = Some(Clearing { quiet: now + CLEARING_QUIET, latest });
-            }
-        }
-        let begun = Instant::now();
-        if begun >= rested && clearing.is_some_and(|it| begun >= it.quiet.min(it.latest)) {
-            match slack::clear(&db, &mut connection).await {
-                Ok(()) => {
-                    clearing = None;
-                    emptying = Instant::now();
-                    rested = emptying + (emptying - begun) * CLEARING_REST;
-                }
-                // Somebody is writing.
-                Err(_) => rested = Instant::now() + EMPTYING_RETRY,
-            }
+            () = erased.notified() => emptying = Instant::now(),
         }
         if Instant::now() >= emptying {
             let is_empty = empty_log(&mut connection).await.unwrap_or(false);
@@ -509,14 +529,6 @@ async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, er
             emptying = Instant::now() + pause;
         }
     }
-}
-
-/// When the free space of the pages is to be cleared: when nothing was erased until `quiet`, and at
-/// `latest` in any case.
-#[derive(Clone, Copy)]
-struct Clearing {
-    quiet: Instant,
-    latest: Instant,
 }
 
 /// Folds the log into the file. Returns how many pages the log has and how many of them were folded, which
@@ -569,20 +581,17 @@ fn is_dead(error: &Error) -> bool {
     }
 }
 
-/// What a SQLite file answers whose place another database has taken (`migrations::copy`).
-pub(crate) const MOVED: &str = "this database was moved";
-
 /// True when the database takes no writes: the server is a standby, or its settings say so, and a new
-/// connection may lead to one that does; or another database has taken the place of a SQLite file.
+/// connection may lead to one that does.
 pub fn is_read_only(error: &Error) -> bool {
     const READ_ONLY: &str = "25006";
-    // SQLite's code for what a trigger refuses.
-    const REFUSED: &str = "1811";
-    matches!(error, Error::Database(error) if match error.code().as_deref() {
-        Some(READ_ONLY) => true,
-        Some(REFUSED) => error.message().starts_with(MOVED),
-        _ => false,
-    })
+    matches!(error, Error::Database(error) if error.code().as_deref() == Some(READ_ONLY))
+}
+
+/// True when others have a SQLite file open that [`Db::open_alone`] wants for itself.
+pub fn is_in_use(error: &Error) -> bool {
+    const BUSY: &str = "5";
+    matches!(error, Error::Database(error) if error.code().as_deref() == Some(BUSY))
 }
 
 /// True when the same statement may succeed later: the connection was lost, the server is out of

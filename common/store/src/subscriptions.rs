@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
-use crate::json;
 use crate::sql::{Column, Db, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
+use crate::{json, parsed};
 use domain::event::LastEvent;
 use domain::payment::subscription::Record;
 use domain::time::Timestamp;
@@ -101,30 +101,26 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Subs
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows = tx
-        .query(
-            "select id, period_end_at, customer_id, pact_id, versions, events_at
-             from subscriptions where id in ($1..)
-             order by id
-             for update",
-        )
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("id")?, read(row)?)))
-        .collect()
+    tx.query(
+        "select id, period_end_at, customer_id, pact_id, versions, events_at
+         from subscriptions where id in ($1..)
+         order by id
+         for update",
+    )
+    .bind(ids)
+    .all(|row| Ok((row.get("id")?, read(row)?)))
+    .await
 }
 
 fn read(row: &Row) -> Result<SubscriptionEntry> {
     let versions: String = row.get("versions")?;
-    let versions = Versions::parse(Some(&versions))?;
+    let versions: Versions = parsed(&versions)?;
     let period_end_at: Option<i64> = row.get("period_end_at")?;
     Ok(SubscriptionEntry {
         record: Record {
             period_end: period_end_at.map(|at| Timestamp(at).unix_seconds()),
-            customer: versions.some("customer", row.get("customer_id")?),
-            pact_id: versions.some("pact_id", row.get("pact_id")?),
+            customer: versions.part("customer", row.get("customer_id")?),
+            pact_id: versions.part("pact_id", row.get("pact_id")?),
         },
         events_at: LastEvent::from_millis(row.get("events_at")?),
     })
@@ -152,26 +148,22 @@ fn summary(row: &Row) -> Result<Summary> {
 
 /// The subscriptions that changed last, the newest first.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Summary>> {
-    let rows = db
-        .query(
-            "select id, period_end_at, customer_id, pact_id, updated_at from subscriptions
-             order by updated_at desc, id
-             limit $1",
-        )
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(summary).collect()
+    db.query(
+        "select id, period_end_at, customer_id, pact_id, updated_at from subscriptions
+         order by updated_at desc, id
+         limit $1",
+    )
+    .bind(limit)
+    .all(summary)
+    .await
 }
 
 pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
-    let row = db
-        .query(
-            "select id, period_end_at, customer_id, pact_id, updated_at from subscriptions
-             where id = $1",
-        )
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.as_ref().map(summary).transpose()
+    db.query(
+        "select id, period_end_at, customer_id, pact_id, updated_at from subscriptions
+         where id = $1",
+    )
+    .bind(id)
+    .first(summary)
+    .await
 }

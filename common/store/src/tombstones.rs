@@ -34,14 +34,10 @@ pub async fn check(
     if subjects.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows = tx
-        .query("select key, redacted_at from tombstones where (shop, key) in ($1..)")
+    tx.query("select key, redacted_at from tombstones where (shop, key) in ($1..)")
         .bind(subjects)
-        .fetch_all()
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("key")?, Timestamp(row.get("redacted_at")?))))
-        .collect()
+        .all(|row| Ok((row.get("key")?, Timestamp(row.get("redacted_at")?))))
+        .await
 }
 
 /// Takes the exclusive locks of the shops and writes tombstones. The transaction should commit

@@ -204,9 +204,8 @@ async fn renew(tx: &mut Tx, invitation: UserId, now: Timestamp) -> Result<()> {
     .bind(invitation)
     .bind(now.plus(CLAIM_PERIOD).0)
     .bind(now.0)
-    .execute()
-    .await?;
-    Ok(())
+    .done()
+    .await
 }
 
 /// The person of an account that was seen before, found by the account's number alone. This
@@ -282,20 +281,18 @@ async fn claim(tx: &mut Tx, account: &Account, now: Timestamp) -> Result<bool> {
     let Some(made_at) = account.made_at else {
         return Ok(false);
     };
-    let claimed = tx
-        .query(
-            "update users set provider_id = $1, login = $2, seen_at = $3, claimable_until = null
-             where login_key = $4 and provider_id is null
-               and claimable_until > $3 and created_at >= $5",
-        )
-        .bind(account.provider_id)
-        .bind(account.login.as_str())
-        .bind(now.0)
-        .bind(key(&account.login))
-        .bind(made_at.0)
-        .execute()
-        .await?;
-    Ok(claimed == 1)
+    tx.query(
+        "update users set provider_id = $1, login = $2, seen_at = $3, claimable_until = null
+         where login_key = $4 and provider_id is null
+           and claimable_until > $3 and created_at >= $5",
+    )
+    .bind(account.provider_id)
+    .bind(account.login.as_str())
+    .bind(now.0)
+    .bind(key(&account.login))
+    .bind(made_at.0)
+    .changed_one()
+    .await
 }
 
 /// Moves what was given to the invitation by this login to the person whom an operator named by
@@ -351,7 +348,7 @@ struct Lapsed {
 async fn give_up_login(tx: &mut Tx, login_key: &str, now: Timestamp) -> Result<Option<Lapsed>> {
     tx.query(
         "delete from org_members where user_id in
-             (select id from users where login_key = $1 and provider_id is null)",
+         (select id from users where login_key = $1 and provider_id is null)",
     )
     .bind(login_key)
     .execute()
@@ -384,9 +381,8 @@ async fn give_orgs(tx: &mut Tx, from: UserId, to: UserId) -> Result<()> {
     tx.query("update orgs set owner_id = $2 where owner_id = $1")
         .bind(from)
         .bind(to)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// The login in lower case, because the provider compares logins without regard to case.

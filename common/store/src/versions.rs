@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parsed;
-use crate::sql::Result;
 use domain::payment::record::{Part, Version};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -25,32 +23,18 @@ impl Versions {
         Versions(parts_known.collect())
     }
 
-    pub(super) fn parse(json: Option<&str>) -> Result<Self> {
-        json.map_or_else(|| Ok(Versions::default()), parsed)
-    }
-
     /// When the part was reported, in Unix seconds.
     pub(super) fn time(&self, name: &str) -> Option<i64> {
         self.0.get(name).map(|version| version.created)
     }
 
-    /// The part with the version of the event that reported it. A part of a row without versions
-    /// is older than any other.
-    pub(super) fn part<T>(&self, name: &str, value: T) -> Part<T> {
-        let version = self.0.get(name).cloned().unwrap_or(Version {
-            created: 0,
-            event: String::new(),
-        });
-        Part { version, value }
-    }
-
-    pub(super) fn some<T>(&self, name: &str, value: Option<T>) -> Option<Part<T>> {
-        value.map(|value| self.part(name, value))
-    }
-
-    /// The part in a column that has a value even if none was reported.
-    pub(super) fn part_if_known<T>(&self, name: &str, value: T) -> Option<Part<T>> {
-        let is_known = self.0.is_empty() || self.0.contains_key(name);
-        is_known.then(|| self.part(name, value))
+    /// The part with the version of the event that reported it. None when no event did, or when its value
+    /// was erased.
+    pub(super) fn part<T>(&self, name: &str, value: Option<T>) -> Option<Part<T>> {
+        let version = self.0.get(name)?.clone();
+        Some(Part {
+            version,
+            value: value?,
+        })
     }
 }

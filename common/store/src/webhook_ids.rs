@@ -130,12 +130,10 @@ async fn insert(
 
 /// The job that a delivery with this id became.
 pub async fn job(db: &Db, id: DeliveryId) -> Result<Option<JobId>> {
-    let row = db
-        .query("select job_id from webhook_ids where id = $1")
+    db.query("select job_id from webhook_ids where id = $1")
         .bind(id.0)
-        .fetch_optional()
-        .await?;
-    row.map(|row| row.get("job_id")).transpose()
+        .first(|row| row.get("job_id"))
+        .await
 }
 
 /// Deletes the ids of these deliveries, whose jobs these are. An id that another job has taken over
@@ -163,22 +161,18 @@ pub async fn forget(
 
 /// Deletes at most `limit` ids that expired before `now`.
 pub async fn forget_expired(db: &Db, now: Timestamp, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let forgotten = tx
-        .query(
-            "delete from webhook_ids
-             where id in (
-                 select id from webhook_ids
-                 where expires_at <= $1
-                 order by expires_at
-                 limit $2
-                 for update skip locked
-             )",
-        )
-        .bind(now.0)
-        .bind(limit)
-        .execute()
-        .await?;
-    tx.commit().await?;
-    Ok(forgotten)
+    db.transact(
+        "delete from webhook_ids
+         where id in (
+             select id from webhook_ids
+             where expires_at <= $1
+             order by expires_at
+             limit $2
+             for update skip locked
+         )",
+    )
+    .bind(now.0)
+    .bind(limit)
+    .execute()
+    .await
 }

@@ -147,10 +147,12 @@ fn outcome(before: Option<&Record>, after: &Record) {
     assert!(level_of(after).values().all(|units| *units >= 0));
 
     let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
-    if let Some(request) = request(was, before, after, None) {
+    let requested = before.filter(|_| was == FulfillmentState::Requested);
+    let level = requested.map(level_of).unwrap_or_default();
+    if let Some(request) = request(was, after, &level) {
         assert!(request.level.values().all(|units| *units >= 0));
         assert!(request.units.iter().flatten().all(|(_, units)| *units > 0));
-        let again = self::request(state, Some(after), after, Some(&request.level));
+        let again = self::request(state, after, &request.level);
         assert!(
             again.is_none_or(|again| again.units.is_none()),
             "units are requested twice"

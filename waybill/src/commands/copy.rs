@@ -1,7 +1,6 @@
-//! `waybill copy` moves a shop that began on SQLite to another database while its service goes on.
+//! `waybill copy` moves a shop that began on SQLite to another database while its service is stopped.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::database::{self, place, sqlite_file};
@@ -9,7 +8,7 @@ use config::{Config, Settings};
 use platform::terminal;
 use platform::token::Token;
 use serde_json::json;
-use store::migrations::copy::{self, Copied, Step};
+use store::migrations::copy::{self, Step};
 use store::privacy_keys;
 use store::sql::Db;
 
@@ -18,14 +17,14 @@ use crate::table::{self, Table};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The database to copy to: it must be empty, or have what an interrupted copy has left
+    /// The database to copy to, which must be empty
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Read that URL from a file, so that no other user of this machine sees its password
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     to_file: Option<PathBuf>,
-    /// Give up a copy, and let the file of `DATABASE_URL` be written again. What another database has taken
-    /// since it has the place of the file stays there
+    /// Let the file of `DATABASE_URL` be used again after it was copied. What the other database has taken
+    /// since stays there
     #[arg(long, conflicts_with_all = ["to", "to_file"])]
     abandon: bool,
     /// Print JSON
@@ -55,7 +54,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     if own.is_some() && sqlite_file(&target).and_then(|to| to.canonicalize().ok()) == own {
         return Err(misused("--to: that is the database of DATABASE_URL itself"));
     }
-    let from = process::open_any("DATABASE_URL", &source, 2).await?;
+    let from = process::open_alone("DATABASE_URL", &source).await?;
     let to = process::migrate_any("--to", &target, 2).await?;
     let key = Config::privacy(settings)?.key;
     let copied = async {
@@ -88,7 +87,7 @@ fn target(arguments: &Arguments) -> Result<String> {
         }
         (None, None) => {
             return Err(misused(
-                "--to URL or --to-file FILE says where to copy to; --abandon gives a copy up",
+                "--to URL or --to-file FILE says where to copy to; --abandon opens the file again",
             ));
         }
     };
@@ -99,7 +98,7 @@ fn target(arguments: &Arguments) -> Result<String> {
 }
 
 async fn abandon(source: &str, json: bool) -> Result<()> {
-    let from = process::open_any("DATABASE_URL", source, 2).await?;
+    let from = process::open_alone("DATABASE_URL", source).await?;
     let was = copy::abandon(&from).await;
     from.close().await;
     let was = was?;
@@ -107,9 +106,9 @@ async fn abandon(source: &str, json: bool) -> Result<()> {
         return table::print_json(&json!({"abandoned": was}));
     }
     table::print(if was {
-        "The copy is given up, and the file can be used as before. Remove the database that it was copied to.\n"
+        "The file can be used as before. Remove the database that it was copied to.\n"
     } else {
-        "There was no copy of this file.\n"
+        "No other database has taken the place of this file.\n"
     })
 }
 
@@ -169,24 +168,12 @@ impl Report {
     fn show(&mut self, step: Step) {
         match step {
             Step::Rows { table, copied, of } => {
-                self.say("Copying all rows. Services go on.\n");
+                self.say("Copying all rows.\n");
                 self.line(&format!("{table}: {copied} of {of} rows"));
             }
-            Step::Changes { copied } => {
-                self.line(&format!("{copied} rows that were changed since"));
-            }
             Step::Compared { table } => {
-                self.say("Comparing all rows. Services go on.\n");
+                self.say("Comparing all rows.\n");
                 self.line(table);
-            }
-            Step::Still { about } => {
-                self.end();
-                let seconds = about.as_secs() + 1;
-                if !self.json {
-                    let _ = table::print(&format!(
-                        "Copying the last changes. From now on nothing is written, for about {seconds} s.\n"
-                    ));
-                }
             }
         }
     }
@@ -196,29 +183,23 @@ impl Report {
     }
 }
 
-fn shown(copied: &Copied, target: &str, file: &str, json: bool) -> Result<()> {
-    let tables = || copied.tables.iter().filter(|(_, rows)| *rows > 0);
+fn shown(copied: &[(&str, i64)], target: &str, file: &str, json: bool) -> Result<()> {
+    let tables = || copied.iter().filter(|(_, rows)| *rows > 0);
     let all: i64 = tables().map(|(_, rows)| rows).sum();
     if json {
         let tables: Vec<_> = tables()
             .map(|(table, rows)| json!({"table": table, "rows": rows}))
             .collect();
-        return table::print_json(&json!({
-            "rows": all,
-            "tables": tables,
-            "still_seconds": copied.still.as_secs_f64(),
-        }));
+        return table::print_json(&json!({"rows": all, "tables": tables}));
     }
     let mut rows = Table::new(["TABLE", "ROWS"]);
     for (table, count) in tables() {
         rows.row([(*table).to_owned(), format!("{count:>4}")]);
     }
     let (rows, to) = (rows.render(), place(target));
-    let still = Duration::from_millis(u64::try_from(copied.still.as_millis()).unwrap_or(u64::MAX));
     table::print(&format!(
-        "\n{rows}\n{all} rows are in {to}, and are the same as in {file}. Nobody could write for {:.1} s.\n\
-         The file takes no writes any more: deliveries are answered 503, and providers post them again.\n\
-         Next, restart the services with DATABASE_URL for {to}, and run `waybill doctor`.\n",
-        still.as_secs_f64()
+        "\n{rows}\n{all} rows are in {to}, and are the same as in {file}.\n\
+         Nobody opens the file any more. Next, start the services with DATABASE_URL for {to}, and run \
+         `waybill doctor`.\n"
     ))
 }

@@ -144,8 +144,7 @@ async fn verify(db: &Db, json: bool) -> Result<()> {
     if !books.is_balanced() {
         bail!(
             "the books do not balance: {} wrong sums, {} currencies that do not sum to zero. \
-             Somebody changed the tables payments or ledger_entries by hand, or a worker of an \
-             older version still stores payments; those are booked with their next event.",
+             Somebody changed the tables payments or ledger_entries by hand.",
             books.wrong.len(),
             books.unbalanced.len()
         );

@@ -20,9 +20,9 @@ use process::journal;
 use providers::exports::Exports;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::privacy_keys;
 use store::privacy_requests::{self, By, Export, Filter, History, RequestEntry};
 use store::sql::Db;
+use store::{erasure, privacy_keys};
 use uuid::Uuid;
 
 use crate::commands;
@@ -125,6 +125,16 @@ pub enum Command {
     ExportGone {
         #[arg(required = true)]
         ids: Vec<Uuid>,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Rewrite the file of a SQLite database, so that nothing is left in it of what was erased
+    ///
+    /// A service does so by itself: at a quiet moment after an erasure, at most once a day and within
+    /// three days. Nobody can write meanwhile, for about half a minute for each GiB: providers repeat
+    /// their deliveries. It takes as much space again, twice: where temporary files are
+    /// (SQLITE_TMPDIR, or /var/tmp) and beside the file.
+    RewriteFile {
         #[command(flatten)]
         operator: Operator,
     },
@@ -305,6 +315,14 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
                 table::print(&format!("The export of {id} is listed as removed.\n"))?;
             }
             Ok(())
+        }
+        Command::RewriteFile { operator } => {
+            if db.file_size().await?.is_none() {
+                bail!("the database is a server's; its tables are cleared by `vacuum (full)`");
+            }
+            let author = operator.author(settings, db).await?;
+            erasure::file::rewrite(db, author.by(clock.now())).await?;
+            table::print("The file is rewritten; nothing is left in it of what was erased.\n")
         }
         Command::Key { output, operator } => take_key_out(db, &output, &operator.actor()).await,
         Command::Reapply(arguments) => reapply::run(settings, db, &arguments).await,

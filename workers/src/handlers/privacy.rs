@@ -23,14 +23,13 @@ use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::{Export, Exports};
 use serde_json::{Value, json};
-use store::audit;
 use store::erasures;
 use store::jobs;
 use store::privacy_requests;
 use store::sql::{self, Tx};
 
 use super::Answer;
-use crate::failure::{self, Later, permanent};
+use crate::failure::{Later, permanent};
 use flows::outbox::Outbox;
 
 /// Between two looks at a request that waits for an operator.
@@ -74,7 +73,7 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
             if job.shop.as_ref().is_some_and(|shop| *shop != request.shop) {
                 return Err(permanent(anyhow!("its shop is not that of its body")));
             }
-            if is_over(parts, job, &request).await? {
+            if is_over(parts, job).await? {
                 return Ok(Answer::NotAsked);
             }
             match topic {
@@ -116,46 +115,26 @@ fn begun(parts: &Parts, job: &Job, shop: &str, named: Named) -> Erased {
     }
 }
 
-/// It was cancelled, or is done already. One that has no row yet gets one.
-async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
-    if let Some(entry) = privacy_requests::find(&parts.db, job.id).await? {
-        if entry.waits() {
-            return Err(Later {
-                why: "its body came before: it waits for `waybill privacy confirm`",
-                pause: UNCONFIRMED,
-            }
-            .into());
+/// It was cancelled, or is done already. Intake stored its row together with the job.
+async fn is_over(parts: &Parts, job: &Job) -> Result<bool> {
+    let entry = privacy_requests::find(&parts.db, job.id).await?;
+    let entry = entry.ok_or_else(|| permanent(anyhow!("the request has no row")))?;
+    if entry.waits() {
+        return Err(Later {
+            why: "its body came before: it waits for `waybill privacy confirm`",
+            pause: UNCONFIRMED,
         }
-        let state = entry.state.parse();
-        if matches!(state, Ok(State::Held)) && entry.held.is_some() {
-            return Err(Later {
-                why: UNDECIDED,
-                pause: LOOK_AGAIN,
-            }
-            .into());
+        .into());
+    }
+    let state = entry.state.parse();
+    if matches!(state, Ok(State::Held)) && entry.held.is_some() {
+        return Err(Later {
+            why: UNDECIDED,
+            pause: LOOK_AGAIN,
         }
-        return Ok(matches!(state, Ok(State::Cancelled | State::Done)));
+        .into());
     }
-    let run_at = match request.topic {
-        Topic::ShopRedact => parts.clock.now().plus(parts.config.privacy.shop_hold),
-        Topic::DataRequest | Topic::Redact => job.created_at,
-    };
-    let new = privacy_requests::New {
-        id: job.id,
-        actor: audit::STOREFRONT,
-        request,
-        body: &job.body,
-        received_at: job.created_at,
-        due_at: due_at(job),
-        run_at,
-    };
-    let mut tx = parts.db.begin().await?;
-    privacy_requests::open(&mut tx, &parts.keys, vec![new]).await?;
-    tx.commit().await?;
-    if run_at > parts.clock.now() {
-        return Err(failure::Held(parts.config.privacy.shop_hold).into());
-    }
-    Ok(false)
+    Ok(matches!(state, Ok(State::Cancelled | State::Done)))
 }
 
 fn due_at(job: &Job) -> Timestamp {

@@ -346,14 +346,8 @@ pub struct Request {
 /// nothing changes, neither a request nor the level. Each unit is requested once, and once more
 /// when its shipment was cancelled or failed, or when its fulfilment was called off in between.
 /// `was` is the state of the fulfilment before. `level` is what was requested of the order so
-/// far; None for an order whose request was written by an older version, and then the level
-/// follows from `before`.
-pub fn request(
-    was: FulfillmentState,
-    before: Option<&Record>,
-    after: &Record,
-    level: Option<&Level>,
-) -> Option<Request> {
+/// far.
+pub fn request(was: FulfillmentState, after: &Record, level: &Level) -> Option<Request> {
     match (was, after.fulfillment_state()) {
         (FulfillmentState::Requested, FulfillmentState::Cancelled) => {
             let shipped = after.shipped();
@@ -367,9 +361,6 @@ pub fn request(
         (_, FulfillmentState::Requested) => {}
         _ => return None,
     }
-    let older = || before.filter(|_| was == FulfillmentState::Requested);
-    let level = level.cloned().or_else(|| older().map(level_of));
-    let level = level.unwrap_or_default();
     let knows_lines = !after.lines.value.is_empty();
     if knows_lines && level.get(&WHOLE_ORDER).is_some_and(|units| *units > 0) {
         return Some(Request {
@@ -392,8 +383,8 @@ pub fn request(
     }
     let mut risen = level_of(after);
     for (line, units) in level {
-        let to = risen.entry(line).or_default();
-        *to = units.max(*to);
+        let to = risen.entry(*line).or_default();
+        *to = (*units).max(*to);
     }
     Some(Request {
         is_repeated: asked

@@ -154,7 +154,7 @@ struct World {
     order: Option<Record>,
     payment: Option<Payment>,
     session: Option<checkout::Record>,
-    level: Option<Level>,
+    level: Level,
     requested: BTreeMap<Cycle, FulfillmentState>,
     /// How many requests there were, by cycle.
     requests: BTreeMap<Cycle, usize>,
@@ -221,11 +221,11 @@ impl World {
         settle(order, &payments);
         let was = before.map(Record::fulfillment_state);
         let was = was.unwrap_or(FulfillmentState::Initiated);
-        if let Some(request) = request(was, before, order, self.level.as_ref()) {
+        if let Some(request) = request(was, order, &self.level) {
             if request.units.is_some() {
                 *self.requests.entry(Cycle::first()).or_default() += 1;
             }
-            self.level = Some(request.level);
+            self.level = request.level;
         }
         for (cycle, settled) in cycles(order, &payments) {
             let is = cycle_state(order, &settled);

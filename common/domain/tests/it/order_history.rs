@@ -385,7 +385,7 @@ fn with_fulfilment(second: u32, status: Option<&str>, shipment: &str) -> Record 
 /// The units by line that a history requests to be shipped, with one entry for each request.
 fn asked(history: &[Record]) -> Vec<BTreeMap<i64, i64>> {
     let mut order: Option<Record> = None;
-    let mut level: Option<Level> = None;
+    let mut level = Level::new();
     let mut asked = Vec::new();
     for delivery in history {
         let before = order.clone();
@@ -396,9 +396,9 @@ fn asked(history: &[Record]) -> Vec<BTreeMap<i64, i64>> {
         let was = before.as_ref().map(Record::fulfillment_state);
         let was = was.unwrap_or(FulfillmentState::Initiated);
         let after = order.as_ref().unwrap();
-        if let Some(request) = request(was, before.as_ref(), after, level.as_ref()) {
+        if let Some(request) = request(was, after, &level) {
             asked.extend(request.units);
-            level = Some(request.level);
+            level = request.level;
         }
     }
     asked

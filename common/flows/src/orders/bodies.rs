@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use domain::job::{Job, JobId};
+use domain::order::OrderKey;
 use domain::order::record::Record;
 use domain::order::{Order, Topic};
 use domain::privacy::erased_body;
 use domain::time::Timestamp;
 use sha2::{Digest, Sha256};
 use store::order_bodies::{self, BodyKey};
-use store::orders::records::OrderKey;
 use store::sql::{self, Tx};
 
 /// A body that lacks the key of a status, so that its topic can say it.

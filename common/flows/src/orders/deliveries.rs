@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use config::Config;
 use domain::job::{Job, JobId};
 use domain::order::record::Record;
-use domain::order::{Customer, Order, Topic};
+use domain::order::{Customer, Order, OrderKey, Topic};
 use store::customers::{self, Seen};
-use store::orders::records::OrderKey;
 use store::sql::Tx;
 use store::{erasure as rows, orders};
 

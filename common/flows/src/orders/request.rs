@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use config::Config;
-use domain::order::outcome::{self, FulfillmentState, Request, level_of};
+use domain::order::OrderKey;
+use domain::order::outcome::{self, FulfillmentState, Level, Request, level_of};
 use domain::order::settlement::Cycle;
-use store::orders::records::OrderKey;
 use store::sql::Tx;
 use store::{fulfillment_cycles, fulfillments, orders};
 
@@ -37,7 +37,8 @@ pub(super) async fn decide(
     let levels = fulfillments::requested(tx, &known.into_iter().collect::<Vec<_>>()).await?;
     for update in updates {
         let record = &update.after.record;
-        let level = levels.get(&update.key);
+        let nothing = Level::new();
+        let level = levels.get(&update.key).unwrap_or(&nothing);
         // What was requested of a placeholder counts as requested of the order that takes its
         // place.
         let is_taken_over =
@@ -45,7 +46,7 @@ pub(super) async fn decide(
         // One of several payments may have been refunded before, which left the order unpaid and called nothing off.
         if update.was == FulfillmentState::Initiated
             && record.fulfillment_state() == FulfillmentState::Cancelled
-            && level.is_some_and(|level| outcome::is_awaited(record, level))
+            && outcome::is_awaited(record, level)
         {
             update.was = FulfillmentState::Requested;
         }
@@ -55,7 +56,7 @@ pub(super) async fn decide(
                 ..Request::default()
             })
         } else {
-            outcome::request(update.was, update.record_before(), record, level)
+            outcome::request(update.was, record, level)
         };
         let asks = asks_storefront(outbox.context.config, update);
         update.provider_job = asks.then(|| outbox.context.clock.id());

@@ -3,12 +3,12 @@
 use config::Config;
 use domain::code::Code;
 use domain::order::Line;
+use domain::order::OrderKey;
 use domain::order::record::{Part, Shipment};
 use domain::time::Timestamp;
 use qr::{QrError, Symbol};
 use store::fulfillments::{self, Moved};
 use store::order_lines;
-use store::orders::records::OrderKey;
 use store::qr_codes;
 use store::shipments::{self, NewParcel};
 use store::sql::Tx;

@@ -8,12 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::OrderEvent;
+use domain::order::OrderKey;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::Record;
 use domain::order::settlement::{self, Linked, Payments, Settlement};
 use store::checkout_sessions::{self, Bought};
 use store::fulfillment_cycles;
-use store::orders::records::{self, OrderKey};
+use store::orders::records;
 use store::orders::{self, Claim};
 use store::sql::Tx;
 use store::{invoices, payments};

@@ -1,8 +1,8 @@
 //! The QR code of an order's public tracking page.
 
 use config::Config;
+use domain::order::OrderKey;
 use qr::QrError;
-use store::orders::records::OrderKey;
 use store::qr_codes::{self, QrCode};
 
 /// A link and the modules of its QR code. It is drawn before the

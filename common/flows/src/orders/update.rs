@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use domain::event::LastEvent;
 use domain::job::JobId;
+use domain::order::OrderKey;
 use domain::order::outcome::{FulfillmentState, Request};
 use domain::order::record::Record;
 use domain::order::settlement::{Cycle, Payments, Settlement};
 use domain::time::Timestamp;
-use store::orders::records::{self, OrderEntry, OrderKey};
+use store::orders::records::{self, OrderEntry};
 use store::payments;
 use store::sql::Tx;
 
@@ -133,9 +134,10 @@ pub(super) async fn load_updates(
             updates.push(update);
         }
     }
-    // Nor can a payment see that a known order claims its agreement from now on. These locks are
-    // taken after those of known orders, which is against the sequence. If that makes a deadlock,
-    // the database aborts one of the transactions, and its message is retried.
+    // Nor can a payment see that a known order claims its agreement from now on. Only whoever has locked
+    // an order knows which agreement it claims anew, so these locks alone come after those of known orders.
+    // Another transaction that has such an agreement may wait for one of these orders. Then PostgreSQL
+    // aborts one of the two, and its message is run again (`sql::is_outage`); SQLite has one writer.
     payments::lock_pacts(tx, newly_claimed).await?;
     Ok(updates)
 }

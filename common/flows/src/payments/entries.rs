@@ -85,15 +85,13 @@ impl Taken {
         if let Some(before) = before {
             let mut record = before.record.clone();
             record.merge(after.record);
-            if record == before.record && !before.is_bare {
+            if record == before.record {
                 return;
             }
             number = before.entries;
             after.record = record;
         }
-        // Nothing has followed yet from a row that an older version stored.
-        let booked = before.filter(|entry| !entry.is_bare);
-        let was = booked.map(|entry| &entry.record);
+        let was = before.map(|entry| &entry.record);
         for posting in ledger::postings(was, &after.record) {
             number += 1;
             self.entries.push(NewEntry {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use domain::job::Internal;
+use domain::order::OrderKey;
 use domain::order::record::Record as OrderRecord;
 use domain::payment::record::Record;
 use domain::time::Timestamp;
@@ -11,7 +12,6 @@ use serde_json::json;
 use store::checkout_sessions::{self, SessionEntry};
 use store::invoices::{self, Invoice};
 use store::orders as order_rows;
-use store::orders::records::OrderKey;
 use store::payments;
 use store::sql::Tx;
 

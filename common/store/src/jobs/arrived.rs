@@ -29,13 +29,11 @@ pub struct Arrived {
 
 /// The ids of the newest jobs with an id after this one, the newest first.
 pub async fn latest(db: &Db, after: JobId, limit: usize) -> Result<Vec<JobId>> {
-    let rows = db
-        .query("select id from jobs where id > $1 order by id desc limit $2")
+    db.query("select id from jobs where id > $1 order by id desc limit $2")
         .bind(after)
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+        .all(|row| row.get("id"))
+        .await
 }
 
 /// Those of these jobs that are deliveries, by id.
@@ -88,7 +86,7 @@ pub struct Page {
 /// The newest deliveries that match among the [`LOOKED_THROUGH`] newest jobs before this one.
 pub async fn page(db: &Db, filter: &Filter, before: JobId, limit: usize) -> Result<Page> {
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = db
+    let deliveries: Vec<Arrived> = db
         .query(
             "select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
                     created_at, finished_at, discarded_at
@@ -108,9 +106,7 @@ pub async fn page(db: &Db, filter: &Filter, before: JobId, limit: usize) -> Resu
         .bind(filter.shop.as_str())
         .bind(filter.state.as_str())
         .bind(most)
-        .fetch_all()
-        .await?;
-    let deliveries: Vec<Arrived> = rows.iter().map(read).collect::<Result<_>>()?;
+        .all(read).await?;
     if deliveries.len() == limit {
         return Ok(Page {
             next: deliveries.last().map(|it| it.id),

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Summary, parsed, read_summary};
-use crate::bulk_operations::Cursor;
 use crate::sql::{Db, Query, Result, Row};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
@@ -27,6 +26,24 @@ pub struct Ended {
     /// When the delivery arrived, or when the job was made.
     pub created_at: Timestamp,
     pub finished_at: Timestamp,
+}
+
+/// A place among the dead jobs: behind this one. Within a queue those that died first come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    pub queue: Queue,
+    pub died_at: Timestamp,
+    pub job: JobId,
+}
+
+impl Cursor {
+    pub fn of(job: &Ended) -> Self {
+        Cursor {
+            queue: job.queue,
+            died_at: job.finished_at,
+            job: job.id,
+        }
+    }
 }
 
 /// Which jobs to search. An empty text means any.
@@ -349,23 +366,20 @@ async fn end(
     begin: (Timestamp, JobId),
     most: i64,
 ) -> Result<Option<(Timestamp, JobId)>> {
-    let last = db
-        .query(
-            "select id, finished_at from jobs
-             where state = 'dead' and queue = $1 and finished_at >= $2 and finished_at < $3
-               and finished_at <= $4 and (finished_at < $4 or id < $5)
-             order by finished_at desc, id desc limit 1 offset $6",
-        )
-        .bind(queue.as_str())
-        .bind(filter.from.0)
-        .bind(filter.until.0)
-        .bind(begin.0.0)
-        .bind(begin.1)
-        .bind(most - 1)
-        .fetch_optional()
-        .await?;
-    last.map(|row| Ok((Timestamp(row.get("finished_at")?), row.get("id")?)))
-        .transpose()
+    db.query(
+        "select id, finished_at from jobs
+         where state = 'dead' and queue = $1 and finished_at >= $2 and finished_at < $3
+           and finished_at <= $4 and (finished_at < $4 or id < $5)
+         order by finished_at desc, id desc limit 1 offset $6",
+    )
+    .bind(queue.as_str())
+    .bind(filter.from.0)
+    .bind(filter.until.0)
+    .bind(begin.0.0)
+    .bind(begin.1)
+    .bind(most - 1)
+    .first(|row| Ok((Timestamp(row.get("finished_at")?), row.get("id")?)))
+    .await
 }
 
 /// These jobs, in this sequence.
@@ -416,8 +430,9 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
         " group by kind, coalesce(last_error, '')
          order by 1, 2"
     ));
-    let rows = filtered(query, filter.queue(), filter).fetch_all().await?;
-    let groups = rows.iter().map(read_group).collect::<Result<_>>()?;
+    let groups = filtered(query, filter.queue(), filter)
+        .all(read_group)
+        .await?;
     Ok(merged(groups))
 }
 
@@ -481,24 +496,22 @@ fn without_numbers(error: &str) -> String {
 
 /// Every done job that matches and still has its body, sorted by id.
 pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
-    let rows = db
-        .query(
-            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
-             where state = 'done' and body is not null
-               and ($1 = '' or queue = $1)
-               and ($2 = '' or lower(kind) like $2 escape '!')
-               and ($3 = '' or shop = $3)
-               and finished_at >= $4 and created_at >= $4 and created_at < $5
-             order by id",
-        )
-        .bind(filter.queue())
-        .bind(filter.kind())
-        .bind(filter.shop.as_str())
-        .bind(filter.arrived_from.0)
-        .bind(filter.arrived_until.0)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+         where state = 'done' and body is not null
+           and ($1 = '' or queue = $1)
+           and ($2 = '' or lower(kind) like $2 escape '!')
+           and ($3 = '' or shop = $3)
+           and finished_at >= $4 and created_at >= $4 and created_at < $5
+         order by id",
+    )
+    .bind(filter.queue())
+    .bind(filter.kind())
+    .bind(filter.shop.as_str())
+    .bind(filter.arrived_from.0)
+    .bind(filter.arrived_until.0)
+    .all(read)
+    .await
 }
 
 fn read(row: &Row) -> Result<Ended> {

@@ -112,21 +112,19 @@ async fn oldest(
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<JobId>> {
-    let rows = tx
-        .query(
-            "select id from jobs
-             where state = 'ready' and notified_at is null and run_at >= 0
-               and queue = $1 and kind = $2 and run_at <= $3
-             order by run_at
-             limit $4",
-        )
-        .bind(queue.as_str())
-        .bind(kind)
-        .bind(now.0)
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
+    tx.query(
+        "select id from jobs
+         where state = 'ready' and notified_at is null and run_at >= 0
+           and queue = $1 and kind = $2 and run_at <= $3
+         order by run_at
+         limit $4",
+    )
+    .bind(queue.as_str())
+    .bind(kind)
+    .bind(now.0)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .all(|row| row.get("id"))
+    .await
 }
 
 /// The oldest jobs of each of the shops that come after `turn`, and of those without a shop: the first

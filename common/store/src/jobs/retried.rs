@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 /// Why the jobs that are tried again failed since then, and whether there are more attempts than were read: at
 /// most `most`, the newest. A job counts once, with its last attempt.
 pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<(Vec<Group>, bool)> {
-    let rows = db
+    let groups = db
         .query(
             "select jobs.kind as kind, newest.error as error, count(*) as jobs,
                     min(newest.started_at) as first, max(newest.started_at) as last
@@ -26,9 +26,8 @@ pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<(Vec<Group>,
         )
         .bind(since.0)
         .bind(most)
-        .fetch_all()
+        .all(read_group)
         .await?;
-    let groups = rows.iter().map(read_group).collect::<Result<_>>()?;
     let is_cut = end(db, since, NEWEST, most).await?.is_some();
     Ok((merged(groups), is_cut))
 }
@@ -43,20 +42,17 @@ async fn end(
     (at, job): (Timestamp, JobId),
     most: i64,
 ) -> Result<Option<(Timestamp, JobId)>> {
-    let last = db
-        .query(
-            "select started_at, job_id from job_attempts
-             where started_at >= $1 and started_at <= $2 and (started_at < $2 or job_id < $3)
-             order by started_at desc, job_id desc limit 1 offset $4",
-        )
-        .bind(since.0)
-        .bind(at.0)
-        .bind(job)
-        .bind(most - 1)
-        .fetch_optional()
-        .await?;
-    last.map(|row| Ok((Timestamp(row.get("started_at")?), row.get("job_id")?)))
-        .transpose()
+    db.query(
+        "select started_at, job_id from job_attempts
+         where started_at >= $1 and started_at <= $2 and (started_at < $2 or job_id < $3)
+         order by started_at desc, job_id desc limit 1 offset $4",
+    )
+    .bind(since.0)
+    .bind(at.0)
+    .bind(job)
+    .bind(most - 1)
+    .first(|row| Ok((Timestamp(row.get("started_at")?), row.get("job_id")?)))
+    .await
 }
 
 /// A job that has failed and is tried again, with its last attempt.
@@ -100,7 +96,7 @@ pub async fn page(
     limit: usize,
 ) -> Result<Page> {
     let begin = after.unwrap_or(NEWEST);
-    let rows = db
+    let jobs: Vec<Failing> = db
         .query(
             "select jobs.id, jobs.kind, jobs.shop, jobs.object_id, jobs.attempts, jobs.run_at,
                     newest.started_at, newest.error, newest.status
@@ -121,9 +117,8 @@ pub async fn page(
         .bind(LOOKED_THROUGH)
         .bind(pattern(kind))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all()
+        .all(read)
         .await?;
-    let jobs: Vec<Failing> = rows.iter().map(read).collect::<Result<_>>()?;
     if jobs.len() == limit {
         return Ok(Page {
             next: jobs.last().map(|it| (it.failed_at, it.job)),

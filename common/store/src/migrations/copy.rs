@@ -1,44 +1,24 @@
-//! Moves everything of a SQLite file into another database, which is empty, while a service uses the file:
-//! so a shop that began on SQLite goes on with PostgreSQL.
+//! Copies everything of a SQLite file into another database, which is empty, while no service uses the
+//! file: so a shop that began on SQLite goes on with PostgreSQL.
 //!
-//! Triggers note the key of each row that is changed meanwhile ([`changes`]). All rows are copied out of a
-//! snapshot, table by table; then what was changed since, again and again, until that takes little time;
-//! then both are compared, row by row. For the last changes the file is locked: they are copied and compared,
-//! and in the transaction that ends it the file is closed to all writes. So whatever the file has
-//! answered for is in the copy, and nothing can be written that is not.
-//!
-//! How far the copy has come is stored with its rows ([`progress`]), so whoever was interrupted goes on. Until it
-//! is whole nobody serves it.
+//! All rows are copied in one transaction, table by table, and then compared. When the copy is committed
+//! the file is marked, and nobody opens it any more. An interrupted copy has left nothing, or all: then
+//! the rows are only compared again before the file is marked.
 //!
 //! The tables and their columns are read from the migrations, so no table can be forgotten.
 
-mod changes;
-mod progress;
 mod tables;
 
-use std::time::Duration;
-
 use sha2::{Digest as _, Sha256};
-use tokio::time::Instant;
-use uuid::Uuid;
 
-use super::is_no_such_table;
-use crate::sql::{self, Db, Result, Tx};
-pub use changes::abandon;
-use progress::{Progress, Until};
+use crate::sql::{self, Db, Result, Row, Tx};
 use tables::{Column, TABLES, Table, Value, cells, values};
 
 /// How many rows are read and written at a time. A body may have some megabytes.
 const CHUNK: u32 = 64;
-/// How many such chunks are committed at a time.
-const COMMITTED: usize = 64;
-/// How many changes are read at a time.
-const CHANGES: i64 = 1_000;
-/// What was changed while a round took no longer than this is copied in about as much time.
-const SHORT: Duration = Duration::from_secs(1);
-/// So many rounds may take longer. If a file is changed faster than it is copied, nobody can write for as
-/// long as the last one took.
-const MOST_ROUNDS: usize = 20;
+
+/// Of two who copy into one database at once the second one waits. The number has no meaning.
+const ONE_AT_A_TIME: i64 = 0x5761_7962_696c_6c02;
 
 /// The key that a SQLite file made for itself. PostgreSQL never stores a key.
 const OWN_KEY: (&str, &str) = ("privacy_keys", "secret");
@@ -47,22 +27,12 @@ const OWN_KEY: (&str, &str) = ("privacy_keys", "secret");
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     #[error(
-        "it is not empty: there are rows in {0}; give it a database in which nothing was done yet"
+        "it is not empty, and {0} differs from the file; give it a database in which nothing was done yet"
     )]
     NotEmpty(&'static str),
-    #[error(
-        "it has what another copy has left; make it empty, or give it another database, in which nothing was done yet"
-    )]
-    Another,
-    #[error(
-        "somebody else copies the file too, and goes on where this copy was, or has ended it already"
-    )]
-    TakenOver,
     #[error("the file was moved already, to {0}; set DATABASE_URL to that database")]
     Moved(String),
-    #[error(
-        "{0} differs from the file, so the copy is of no use; run `waybill copy --abandon`, and copy into an empty database again"
-    )]
+    #[error("{0} differs from the file, so nothing is copied")]
     Differs(&'static str),
     #[error(transparent)]
     Database(#[from] sql::Error),
@@ -79,401 +49,195 @@ pub enum Step {
         copied: i64,
         of: i64,
     },
-    /// Rows that were changed since are copied, so many until now.
-    Changes { copied: usize },
     /// The rows of a table are compared.
     Compared { table: &'static str },
-    /// Nobody can write from now on, for about so long.
-    Still { about: Duration },
 }
 
-/// What was copied.
-#[derive(Clone, Debug)]
-pub struct Copied {
-    /// Each table with its rows.
-    pub tables: Vec<(&'static str, i64)>,
-    /// For how long nobody could write.
-    pub still: Duration,
-}
-
-/// What a database can be used for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Usable,
-    /// Another database has taken its place.
-    Moved(String),
-    /// A copy into it has not ended.
-    Unfinished,
-}
-
-/// Whether a database takes part in a copy, so that it must not be served.
-pub async fn standing(db: &Db) -> Result<Standing> {
-    if progress::is_unfinished(db).await? {
-        return Ok(Standing::Unfinished);
+/// Why a database cannot be used, and what to do about it. None if it can: no other one has taken its place.
+pub async fn prevents(db: &Db) -> Result<Option<String>> {
+    if db.file_size().await?.is_none() {
+        return Ok(None);
     }
-    if db.name() == "sqlite"
-        && let Some((_, place)) = changes::moved(db).await?
-    {
-        return Ok(Standing::Moved(place));
-    }
-    Ok(Standing::Usable)
+    let mut tx = db.snapshot().await?;
+    let moved = moved(&mut tx).await?;
+    tx.rollback().await?;
+    Ok(moved.map(|place| {
+        format!(
+            "it was moved to {place} by `waybill copy`; set DATABASE_URL to that database. If that one was never \
+             used, `waybill copy --abandon` opens this one again"
+        )
+    }))
 }
 
-impl Standing {
-    /// Why the database cannot be used, and what to do about it.
-    pub fn prevents(&self) -> Option<String> {
-        match self {
-            Standing::Usable => None,
-            Standing::Moved(place) => Some(format!(
-                "it was moved to {place} by `waybill copy`, and takes no writes any more; set DATABASE_URL to that \
-                 database. If that one was never used, `waybill copy --abandon` opens this one again"
-            )),
-            Standing::Unfinished => Some(
-                "`waybill copy` into it has not ended; run it again, and it goes on where it was"
-                    .to_owned(),
-            ),
-        }
+/// Where the copy is that has taken the place of a SQLite file.
+async fn moved(tx: &mut Tx) -> Result<Option<String>> {
+    let ask = "select 1 as n from sqlite_schema where type = 'table' and name = 'moved_to'";
+    if tx.query(ask).fetch_optional().await?.is_none() {
+        return Ok(None);
     }
+    let row = tx.query("select place from moved_to").fetch_one().await?;
+    row.get("place").map(Some)
 }
 
-/// Copies a SQLite database into `to`, which has the same schema and no rows, or what an interrupted copy
-/// has left. Without `with_own_key` the key stays behind that the source made for itself. `place` says in
-/// words where the copy is, for whoever opens the file later.
+/// Lets a file be used again. Returns whether another database had taken its place.
+pub async fn abandon(from: &Db) -> Result<bool> {
+    let mut tx = from.begin().await?;
+    let was = moved(&mut tx).await?.is_some();
+    if was {
+        tx.query("drop table moved_to").execute().await?;
+    }
+    tx.commit().await?;
+    Ok(was)
+}
+
+/// Copies a SQLite database that nobody else uses ([`Db::open_alone`]) into `to`, which has the same schema
+/// and no rows, or all that an interrupted copy has left. Without `with_own_key` the key stays behind that the
+/// source made for itself. `place` says in words where the copy is, for whoever opens the file later. Returns
+/// each table with its rows.
 pub async fn copy(
     from: &Db,
     to: &Db,
     with_own_key: bool,
     place: &str,
     report: &mut (dyn FnMut(Step) + Send),
-) -> Done<Copied> {
-    if let Some((id, place)) = changes::moved(from).await? {
-        if !progress::is_of(to, id).await? {
-            return Err(CopyError::Moved(place));
-        }
-        // It was interrupted after its last step but one.
-        let tables = counted(to).await?;
-        progress::close(to).await?;
-        return Ok(Copied {
-            tables,
-            still: Duration::ZERO,
-        });
+) -> Done<Vec<(&'static str, i64)>> {
+    let mut source = from.begin().await?;
+    if let Some(place) = moved(&mut source).await? {
+        return Err(CopyError::Moved(place));
     }
-    let copied = async {
-        let Some((id, change)) = changes::begin(from).await? else {
-            return Err(CopyError::TakenOver);
-        };
-        progress::open(to, id, change).await?;
-        let mut copy = Copy {
-            from,
-            to,
-            id,
-            owner: progress::claim(to).await?,
-            with_own_key,
-            report,
-        };
-        copy.round(false).await?;
-        copy.rounds().await?;
-        copy.round(true).await?;
-        let last = copy.rounds().await?;
-        (copy.report)(Step::Still {
-            about: last.max(SHORT),
-        });
-        copy.end(place).await
-    };
-    copied.await.map_err(|error| match error {
-        // What another one has ended has no tables for the copy any more.
-        CopyError::Database(sql::Error::Database(error)) if is_no_such_table(&*error) => {
-            CopyError::TakenOver
+    let mut target = to.begin().await?;
+    target.lock(ONE_AT_A_TIME).await?;
+    let mut is_empty = true;
+    for table in TABLES.iter() {
+        is_empty &= count(&mut target, table).await? == 0;
+    }
+    let mut tables = Vec::new();
+    for table in TABLES.iter() {
+        let of = count(&mut source, table).await?;
+        tables.push((table.name, of));
+        if is_empty {
+            let columns = copied_columns(table, with_own_key);
+            let mut copied = |copied| {
+                report(Step::Rows {
+                    table: table.name,
+                    copied,
+                    of,
+                });
+            };
+            rows(&mut source, &mut target, table, &columns, &mut copied).await?;
         }
-        error => error,
-    })
+    }
+    for table in TABLES.iter() {
+        report(Step::Compared { table: table.name });
+        let columns = copied_columns(table, with_own_key);
+        if !is_same(&mut source, &mut target, table, &columns).await? {
+            return Err(if is_empty {
+                CopyError::Differs(table.name)
+            } else {
+                CopyError::NotEmpty(table.name)
+            });
+        }
+    }
+    target.commit().await?;
+    let mark = "create table moved_to (place text not null)";
+    source.query(mark).execute().await?;
+    let mark = "insert into moved_to (place) values ($1)";
+    source.query(mark).bind(place).execute().await?;
+    source.commit().await?;
+    Ok(tables)
 }
 
 async fn count(tx: &mut Tx, table: &'static Table) -> Result<i64> {
     tx.query(&table.count).fetch_one().await?.get("n")
 }
 
-async fn counted(to: &Db) -> Result<Vec<(&'static str, i64)>> {
-    let mut tx = to.snapshot().await?;
-    let mut counted = Vec::new();
-    for table in TABLES.iter() {
-        counted.push((table.name, count(&mut tx, table).await?));
-    }
-    tx.rollback().await?;
-    Ok(counted)
+/// The columns of a table that are copied.
+fn copied_columns(table: &Table, with_own_key: bool) -> Vec<Column> {
+    let stays = |it: &&Column| !with_own_key && (table.name, it.name) == OWN_KEY;
+    let columns = table.columns.iter().filter(|it| !stays(it));
+    columns.copied().collect()
 }
 
-struct Copy<'a> {
-    from: &'a Db,
-    to: &'a Db,
-    id: Uuid,
-    owner: i64,
-    with_own_key: bool,
-    report: &'a mut (dyn FnMut(Step) + Send),
-}
-
-impl Copy<'_> {
-    /// The columns of a table that are copied.
-    fn columns(&self, table: &Table) -> Vec<Column> {
-        let stays = |it: &&Column| !self.with_own_key && (table.name, it.name) == OWN_KEY;
-        let columns = table.columns.iter().filter(|it| !stays(it));
-        columns.copied().collect()
-    }
-
-    /// Copies what the file has at one moment and the copy has not, and compares all rows if that is asked for.
-    /// Returns how long it took.
-    async fn round(&mut self, is_compared: bool) -> Done<Duration> {
-        let begun = Instant::now();
-        let mut source = self.from.snapshot().await?;
-        let until = changes::last(&mut source).await?;
-        let progress = Progress::read(self.to).await?;
-        // Tables that were not begun get all their rows from this snapshot.
-        self.changes(&mut source, &progress, until, false).await?;
-        for table in TABLES.iter() {
-            match progress.of(table) {
-                Some(Until::Whole) => {}
-                Some(Until::Row(row)) => self.rows(&mut source, table, row).await?,
-                None => self.rows(&mut source, table, 0).await?,
-            }
-        }
-        let mut target = self.to.begin().await?;
-        progress::hold(&mut target, self.owner).await?;
-        progress::note_changes(&mut target, until).await?;
-        target.commit().await?;
-        if is_compared {
-            for table in TABLES.iter() {
-                (self.report)(Step::Compared { table: table.name });
-                self.compare(&mut source, table).await?;
-            }
-        }
-        source.rollback().await?;
-        Ok(begun.elapsed())
-    }
-
-    /// Repeats rounds until one is short. Returns how long the last one took.
-    async fn rounds(&mut self) -> Done<Duration> {
-        for _ in 0..MOST_ROUNDS {
-            let took = self.round(false).await?;
-            if took < SHORT {
-                return Ok(took);
-            }
-        }
-        self.round(false).await
-    }
-
-    /// Copies the rows of a table after this one.
-    async fn rows(&mut self, source: &mut Tx, table: &'static Table, after: i64) -> Done<()> {
-        let of = count(source, table).await?;
-        let columns = self.columns(table);
-        let rest = table.upsert(&columns);
-        let (mut last, mut copied) = (after, 0);
-        loop {
-            let mut target = self.to.begin().await?;
-            progress::hold(&mut target, self.owner).await?;
-            let mut is_whole = false;
-            for _ in 0..COMMITTED {
-                let rows = source.query(&table.rows).bind(last).bind(i64::from(CHUNK));
-                let rows = rows.fetch_all().await?;
-                let Some(row) = rows.last() else {
-                    is_whole = true;
-                    break;
-                };
-                last = row.get("copied_row")?;
-                let values: Vec<Vec<Value>> = rows
-                    .iter()
-                    .map(|row| values(&columns, row))
-                    .collect::<Result<_>>()?;
-                insert(&mut target, table, &columns, &values, &rest).await?;
-                copied += i64::try_from(values.len()).unwrap_or(i64::MAX);
-            }
-            let until = if is_whole {
-                Until::Whole
-            } else {
-                Until::Row(last)
-            };
-            progress::note(&mut target, table, until).await?;
-            target.commit().await?;
-            (self.report)(Step::Rows {
-                table: table.name,
-                copied,
-                of,
-            });
-            if is_whole {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Copies the rows that were changed since the last round, until this change. With `is_compared` it reads each
-    /// of them again.
-    async fn changes(
-        &mut self,
-        source: &mut Tx,
-        progress: &Progress,
-        until: i64,
-        is_compared: bool,
-    ) -> Done<()> {
-        let after = progress.changes;
-        let changed = changes::tables(source, after, until).await?;
-        let is_begun = |table: &&'static Table| progress.of(table).is_some();
-        let changed: Vec<&'static Table> = changed.into_iter().filter(is_begun).collect();
-        // A row goes before those that may take its place, and after those that refer to it.
-        for table in changed.iter().filter(|table| !table.is_referred_to) {
-            for (after, until) in parts(after, until) {
-                let gone = changes::gone(source, table, after, until).await?;
-                self.delete(table, &gone).await?;
-            }
-        }
-        let mut copied = 0;
-        for table in &changed {
-            let columns = self.columns(table);
-            let rest = table.upsert(&columns);
-            for (after, until) in parts(after, until) {
-                let rows = changes::rows(source, table, after, until).await?;
-                let rows: Vec<Vec<Value>> = rows
-                    .iter()
-                    .map(|row| values(&columns, row))
-                    .collect::<Result<_>>()?;
-                let mut target = self.to.begin().await?;
-                progress::hold(&mut target, self.owner).await?;
-                for rows in rows.chunks(CHUNK as usize) {
-                    insert(&mut target, table, &columns, rows, &rest).await?;
-                }
-                target.commit().await?;
-                if is_compared {
-                    for row in &rows {
-                        self.is_same(table, &columns, row).await?;
-                    }
-                }
-                copied += rows.len();
-                (self.report)(Step::Changes { copied });
-            }
-        }
-        for table in changed.iter().rev().filter(|table| table.is_referred_to) {
-            for (after, until) in parts(after, until) {
-                let gone = changes::gone(source, table, after, until).await?;
-                self.delete(table, &gone).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn delete(&mut self, table: &'static Table, keys: &[Vec<Value>]) -> Done<()> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let mut target = self.to.begin().await?;
-        progress::hold(&mut target, self.owner).await?;
-        for key in keys {
-            let query = target.query(&table.delete);
-            let query = key.iter().fold(query, |query, value| value.bound(query));
-            query.execute().await?;
-        }
-        target.commit().await?;
-        Ok(())
-    }
-
-    /// Checks that the copy has this row.
-    async fn is_same(&self, table: &'static Table, columns: &[Column], row: &[Value]) -> Done<()> {
-        let of_key = |key: &Column| columns.iter().position(|it| it.name == key.name);
-        let key = table.key.iter().filter_map(|it| row.get(of_key(it)?));
-        let query = key.fold(self.to.query(&table.one), |query, value| value.bound(query));
-        let found = query.fetch_optional().await?;
-        let found = found.map(|row| values(columns, &row)).transpose()?;
-        if found.is_some_and(|found| found == row) {
-            return Ok(());
-        }
-        Err(CopyError::Differs(table.name))
-    }
-
-    /// Compares all rows of a table.
-    async fn compare(&self, source: &mut Tx, table: &'static Table) -> Done<()> {
-        let columns = self.columns(table);
-        let (mut there, mut here) = (Sum::default(), Sum::default());
-        let mut last = 0;
-        loop {
-            let rows = source.query(&table.rows).bind(last).bind(i64::from(CHUNK));
-            let rows = rows.fetch_all().await?;
-            let Some(row) = rows.last() else { break };
-            last = row.get("copied_row")?;
-            for row in &rows {
-                there.add(&values(&columns, row)?);
-            }
-        }
-        let mut key: Option<Vec<Value>> = None;
-        loop {
-            let query = match &key {
-                None => self.to.query(&table.first),
-                Some(key) => {
-                    let query = self.to.query(&table.next);
-                    key.iter().fold(query, |query, value| value.bound(query))
-                }
-            };
-            let rows = query.bind(i64::from(CHUNK)).fetch_all().await?;
-            let Some(row) = rows.last() else { break };
-            key = Some(values(&table.key, row)?);
-            for row in &rows {
-                here.add(&values(&columns, row)?);
-            }
-        }
-        if there == here {
-            Ok(())
-        } else {
-            Err(CopyError::Differs(table.name))
-        }
-    }
-
-    /// Copies the last changes while nobody can write, and closes the file.
-    async fn end(&mut self, place: &str) -> Done<Copied> {
-        let mut source = self.from.begin().await?;
-        let begun = Instant::now();
-        let until = changes::last(&mut source).await?;
-        let progress = Progress::read(self.to).await?;
-        self.changes(&mut source, &progress, until, true).await?;
-        let mut target = self.to.begin().await?;
-        progress::hold(&mut target, self.owner).await?;
-        progress::note_changes(&mut target, until).await?;
-        let mut tables = Vec::new();
-        for table in TABLES.iter() {
-            let there = count(&mut source, table).await?;
-            if there != count(&mut target, table).await? {
-                return Err(CopyError::Differs(table.name));
-            }
-            tables.push((table.name, there));
-        }
-        target.commit().await?;
-        changes::refuse(&mut source, self.id, place).await?;
-        source.commit().await?;
-        let still = begun.elapsed();
-        progress::close(self.to).await?;
-        Ok(Copied { tables, still })
-    }
-}
-
-/// The changes after one until another one, so many at a time.
-fn parts(after: i64, until: i64) -> impl Iterator<Item = (i64, i64)> {
-    let mut first = after;
-    std::iter::from_fn(move || {
-        let part = (first, until.min(first + CHANGES));
-        first = part.1;
-        (part.0 < part.1).then_some(part)
-    })
-}
-
-async fn insert(
+/// Copies the rows of a table.
+async fn rows(
+    source: &mut Tx,
     target: &mut Tx,
-    table: &Table,
+    table: &'static Table,
     columns: &[Column],
-    rows: &[Vec<Value>],
-    rest: &str,
+    report: &mut (dyn FnMut(i64) + Send),
 ) -> Result<()> {
-    let columns: Vec<sql::Column<'_>> = columns
-        .iter()
-        .enumerate()
-        .map(|(nth, it)| cells(*it, rows, nth))
-        .collect();
-    target.insert(table.name, &columns, rest).await?;
-    Ok(())
+    let (mut pages, mut copied) = (Pages::of(table), 0);
+    loop {
+        let rows = pages.next(source).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<Vec<Value>> = rows
+            .iter()
+            .map(|row| values(columns, row))
+            .collect::<Result<_>>()?;
+        let cells: Vec<sql::Column<'_>> = columns
+            .iter()
+            .enumerate()
+            .map(|(nth, it)| cells(*it, &rows, nth))
+            .collect();
+        target.insert(table.name, &cells, "").await?;
+        copied += i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        report(copied);
+    }
+}
+
+/// Whether a table has the same rows in both databases, which sort text in different ways. Both are read by
+/// turns, because a server ends a transaction that is idle for long.
+async fn is_same(
+    source: &mut Tx,
+    target: &mut Tx,
+    table: &'static Table,
+    columns: &[Column],
+) -> Result<bool> {
+    let (mut there, mut here) = (Pages::of(table), Pages::of(table));
+    let (mut sum_there, mut sum_here) = (Sum::default(), Sum::default());
+    loop {
+        let of_source = there.next(source).await?;
+        let of_target = here.next(target).await?;
+        if of_source.is_empty() && of_target.is_empty() {
+            return Ok(sum_there == sum_here);
+        }
+        for row in &of_source {
+            sum_there.add(&values(columns, row)?);
+        }
+        for row in &of_target {
+            sum_here.add(&values(columns, row)?);
+        }
+    }
+}
+
+/// The rows of a table, sorted by key, some at a time.
+struct Pages {
+    table: &'static Table,
+    last: Option<Vec<Value>>,
+}
+
+impl Pages {
+    fn of(table: &'static Table) -> Self {
+        Pages { table, last: None }
+    }
+
+    /// The next rows; none when there are no more.
+    async fn next(&mut self, tx: &mut Tx) -> Result<Vec<Row>> {
+        let query = match &self.last {
+            None => tx.query(&self.table.first),
+            Some(key) => {
+                let query = tx.query(&self.table.next);
+                key.iter().fold(query, |query, value| value.bound(query))
+            }
+        };
+        let rows = query.bind(i64::from(CHUNK)).fetch_all().await?;
+        if let Some(row) = rows.last() {
+            self.last = Some(values(&self.table.key, row)?);
+        }
+        Ok(rows)
+    }
 }
 
 /// The rows of a table, whatever their sequence.

@@ -250,8 +250,7 @@ async fn read_all(
         Some((name, other)) => query.bind(name).bind(other),
         None => query,
     };
-    let rows = query.fetch_all().await?;
-    rows.iter().map(read).collect()
+    query.all(read).await
 }
 
 /// A statement that reads the orders which fit a condition, sorted by these expressions. The

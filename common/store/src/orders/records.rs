@@ -9,12 +9,9 @@ use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
 use domain::order::settlement::Settlement;
-use domain::order::{FinancialStatus, FulfillmentStatus};
+use domain::order::{FinancialStatus, FulfillmentStatus, OrderKey};
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
-
-/// The shop and the order's id.
-pub type OrderKey = (String, i64);
 
 /// An order as it is stored.
 #[derive(Clone, PartialEq, Eq)]
@@ -86,16 +83,13 @@ pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &OrderEntry)], now: Timesta
 
 /// Records which order has taken the place of another one.
 pub async fn set_successor(tx: &mut Tx, key: &OrderKey, successor: &OrderKey) -> Result<()> {
-    tx.query(
-        "update orders set successor_shop = $1, successor_id = $2 where shop = $3 and id = $4",
-    )
-    .bind(successor.0.as_str())
-    .bind(successor.1)
-    .bind(key.0.as_str())
-    .bind(key.1)
-    .execute()
-    .await?;
-    Ok(())
+    tx.query("update orders set successor_shop = $1, successor_id = $2 where shop = $3 and id = $4")
+        .bind(successor.0.as_str())
+        .bind(successor.1)
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .done()
+        .await
 }
 
 async fn insert(

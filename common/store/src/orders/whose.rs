@@ -44,19 +44,17 @@ fn read(row: &Row) -> Result<Found> {
 
 /// The orders that name this customer, at most `limit`, those with the highest ids, which are the newest.
 pub async fn of_customer(db: &Db, shop: &str, customer: i64, limit: i64) -> Result<Vec<Found>> {
-    let rows = db
-        .query(
-            "select shop, id, name, customer_id, updated_at from orders
-             where shop = $1 and customer_id = $2
-             order by id desc
-             limit $3",
-        )
-        .bind(shop)
-        .bind(customer)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    db.query(
+        "select shop, id, name, customer_id, updated_at from orders
+         where shop = $1 and customer_id = $2
+         order by id desc
+         limit $3",
+    )
+    .bind(shop)
+    .bind(customer)
+    .bind(limit)
+    .all(read)
+    .await
 }
 
 /// In how many shops an e-mail address is searched.
@@ -85,19 +83,17 @@ pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
 
 /// The first 200 shops that have orders. They are found by jumps in an index.
 async fn first_shops(db: &Db) -> Result<Vec<String>> {
-    let rows = db
-        .query(
-            "with recursive shops (shop, number) as (
-                 select (select shop from orders order by shop limit 1), 1
-                 union all
-                 select (select orders.shop from orders where orders.shop > shops.shop
-                         order by orders.shop limit 1), number + 1
-                 from shops where shop is not null and number < $1
-             )
-             select shop from shops where shop is not null",
-        )
-        .bind(MOST_SHOPS)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("shop")).collect()
+    db.query(
+        "with recursive shops (shop, number) as (
+             select (select shop from orders order by shop limit 1), 1
+             union all
+             select (select orders.shop from orders where orders.shop > shops.shop
+                     order by orders.shop limit 1), number + 1
+             from shops where shop is not null and number < $1
+         )
+         select shop from shops where shop is not null",
+    )
+    .bind(MOST_SHOPS)
+    .all(|row| row.get("shop"))
+    .await
 }

@@ -30,9 +30,8 @@ pub async fn hold(tx: &mut Tx, id: Uuid, held: &Held) -> sql::Result<()> {
     tx.query("update privacy_requests set held = $1 where id = $2")
         .bind(crate::json(held)?)
         .bind(id)
-        .execute()
-        .await?;
-    Ok(())
+        .done()
+        .await
 }
 
 /// Stores an operator's decision about who is meant, and lets the request run again.

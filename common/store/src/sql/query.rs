@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use platform::crash_point;
 use platform::task::elsewhere;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
@@ -107,6 +108,8 @@ impl From<Vec<(String, Uuid)>> for Value<'_> {
 pub(super) enum Target<'t> {
     Db(&'t Db),
     Tx(&'t mut Tx),
+    /// A transaction of its own.
+    Alone(&'t Db, crash_point::Transaction),
 }
 
 /// A statement with its bound values, ready to run.
@@ -134,6 +137,34 @@ impl<'t, 'v> Query<'t, 'v> {
     pub fn bind(mut self, value: impl Into<Value<'v>>) -> Self {
         self.values.push(value.into());
         self
+    }
+
+    /// Runs the statement, whatever it changes.
+    pub async fn done(self) -> Result<()> {
+        self.execute().await.map(|_| ())
+    }
+
+    /// Runs the statement. True when it changed one row.
+    pub async fn changed_one(self) -> Result<bool> {
+        Ok(self.execute().await? == 1)
+    }
+
+    /// Whether there is a row.
+    pub async fn is_any(self) -> Result<bool> {
+        Ok(self.fetch_optional().await?.is_some())
+    }
+
+    /// What `read` makes of the first row, if there is one.
+    pub async fn first<T>(self, read: impl FnOnce(&Row) -> Result<T>) -> Result<Option<T>> {
+        self.fetch_optional().await?.as_ref().map(read).transpose()
+    }
+
+    /// What `read` makes of each row.
+    pub async fn all<T, C: FromIterator<T>>(
+        self,
+        read: impl FnMut(&Row) -> Result<T>,
+    ) -> Result<C> {
+        self.fetch_all().await?.iter().map(read).collect()
     }
 
     /// Runs the statement, and returns how many rows it changed.
@@ -207,6 +238,14 @@ impl<'t, 'v> Query<'t, 'v> {
                 answer
             }
             Target::Tx(tx) => run_in(tx, sql, values, execute).await,
+            Target::Alone(db, crash_points) => {
+                crash_points.begins().await?;
+                let mut tx = Tx::begin(db).await?;
+                tx.crash_points = crash_points;
+                let answer = run_in(&mut tx, sql, values, execute).await?;
+                tx.commit().await?;
+                Ok(answer)
+            }
         }
     }
 }

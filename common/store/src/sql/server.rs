@@ -42,8 +42,6 @@ pub enum Access {
     ReadOnly,
     /// A server that follows another one.
     Standby,
-    /// A SQLite file whose place another database has taken (`migrations::copy`).
-    Moved,
 }
 
 /// The transaction that is the furthest back of those for which a server keeps old versions of rows.
@@ -114,9 +112,8 @@ impl Db {
     /// another one by now.
     pub async fn access(&self) -> Result<Access> {
         let Db::Postgres { outdated, .. } = self else {
-            let ask = "select 1 as n from sqlite_schema where type = 'table' and name = 'moved_to'";
-            let moved = self.query(ask).fetch_optional().await?;
-            return Ok(moved.map_or(Access::Writes, |_| Access::Moved));
+            self.ping().await?;
+            return Ok(Access::Writes);
         };
         let ask = "select case when pg_is_in_recovery() then 'standby'
                                else current_setting('transaction_read_only') end as access";

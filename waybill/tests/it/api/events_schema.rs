@@ -220,7 +220,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
     let mut tx = service.db().begin().await.unwrap();
     jobs::insert(&mut tx, &[&job]).await.unwrap();
     let keys = &service.parts.keys;
-    privacy_requests::open_all(&mut tx, keys, audit::STOREFRONT, &[&job])
+    privacy_requests::open(&mut tx, keys, audit::STOREFRONT, &[&job])
         .await
         .unwrap();
     tx.query("update jobs set body = $1 where id = $2")

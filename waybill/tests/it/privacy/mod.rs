@@ -2,5 +2,6 @@
 
 pub mod api;
 pub mod deadline;
+pub mod file;
 pub mod key;
 pub mod mail;

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use domain::job::{Job, JobId, Kind};
 use domain::privacy::journal::{DecidedCustomers, Erased, Named};
-use domain::privacy::{Decided, Held, Request, SubjectKey};
+use domain::privacy::{Decided, Held, Request};
 use domain::time::Timestamp;
 use flows::outbox;
 use process::Parts;
@@ -366,25 +366,8 @@ impl Erasure<'_> {
         let Parts {
             db, keys, clock, ..
         } = self.parts;
-        let found = &self.found;
-        let customers: Vec<i64> = found.customers.iter().copied().collect();
-        let key = |key| keys.subject(&found.shop, key);
-        let emails = found
-            .emails
-            .iter()
-            .filter_map(|it| key(SubjectKey::Email(it)));
-        let emails: Vec<Uuid> = emails.collect();
-        let phones = found
-            .phones
-            .iter()
-            .filter_map(|it| key(SubjectKey::Phone(it)));
-        let phones: Vec<Uuid> = phones.collect();
-        let shop = &found.shop;
-        let of_older_versions =
-            privacy_requests::exports_of_person(db, shop, &customers, &emails, &phones).await?;
         let ended = &mut self.progress.ended_exports;
-        ended.extend(of_older_versions);
-        let subjects = export::subjects(keys, found);
+        let subjects = export::subjects(keys, &self.found);
         ended.extend(privacy_requests::exports_about(db, &subjects).await?);
         if ended.is_empty() {
             return Ok(());

@@ -396,7 +396,7 @@ async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
             run: kept.runs,
         };
         crash_point::reach(Point::ExportRemove).await;
-        exports.remove_from(kept.store, kept.recorded, last).await
+        exports.remove_from(kept.store, last).await
     };
     crash_point::reach(Point::ExportRemoved).await;
     let now = parts.clock.now();

@@ -25,45 +25,25 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// A table with its statements. `SOURCE` is a SQLite file, and `TARGET` either database.
+/// A table with its statements, which both databases understand.
 pub struct Table {
     pub name: &'static str,
     pub columns: Vec<Column>,
     /// The columns of the primary key, in its sequence.
     pub key: Vec<Column>,
     pub count: String,
-    /// SOURCE: the rows after a rowid, at most so many.
-    pub rows: String,
-    /// SOURCE: the rows that were changed after `$2`, until `$3`, and the keys of those that are gone.
-    pub changed: String,
-    pub gone: String,
-    /// Whether rows of other tables refer to its rows.
-    pub is_referred_to: bool,
-    /// TARGET: the first rows by key, and those after a key.
+    /// The first rows by key, and those after a key.
     pub first: String,
     pub next: String,
-    /// TARGET: the row of a key.
-    pub one: String,
-    pub delete: String,
 }
 
 /// The tables in the sequence in which they were made, so that a row comes after those to which it
 /// refers.
 pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
-    let mut tables = all();
+    let mut tables: Vec<Table> = ALL.iter().flat_map(|(_, _, sql)| read(sql)).collect();
     tables.retain(|table| table.name != OF_PROCESSES);
     tables
 });
-
-/// Every table of the migrations.
-pub fn all() -> Vec<Table> {
-    let mut tables: Vec<Table> = ALL.iter().flat_map(|(_, _, sql)| read(sql)).collect();
-    for table in &mut tables {
-        let reference = format!(" references {} (", table.name);
-        table.is_referred_to = ALL.iter().any(|(_, _, sql)| sql.contains(&reference));
-    }
-    tables
-}
 
 fn read(sql: &'static str) -> Vec<Table> {
     let made = sql.split("\ncreate table ").skip(1);
@@ -120,76 +100,23 @@ impl Table {
             keys
         };
         let places: Vec<String> = (1..=key.len()).map(|nth| format!("${nth}")).collect();
-        let same: Vec<String> = key
-            .iter()
-            .zip(&places)
-            .map(|(it, place)| format!("{} = {place}", it.name))
-            .collect();
-        let same = same.join(" and ");
         let sorted = format!("order by {} limit", list(&key, ""));
         let places = if key.len() > 1 {
             format!("({})", places.join(", "))
         } else {
             places.join("")
         };
-        let logged: Vec<String> = (1..=key.len()).map(|nth| format!("k{nth}")).collect();
-        let joined: Vec<String> = key
-            .iter()
-            .zip(&logged)
-            .map(|(it, logged)| format!("there.{} = logged.{logged}", it.name))
-            .collect();
-        let joined = joined.join(" and ");
-        let named = key.iter().zip(&logged);
-        let named: Vec<String> = named
-            .map(|(it, logged)| format!("logged.{logged} as {}", it.name))
-            .collect();
-        let of_log = format!(
-            "select distinct {} from copy_changes where table_name = $1 and change > $2 and change <= $3",
-            logged.join(", ")
-        );
         Table {
             count: format!("select count(*) as n from {name}"),
-            rows: format!(
-                "select rowid as copied_row, {names} from {name} where rowid > $1 order by rowid limit $2"
-            ),
-            changed: format!(
-                "select {} from ({of_log}) as logged join {name} as there on {joined}",
-                list(&columns, "there.")
-            ),
-            gone: format!(
-                "select {} from ({of_log}) as logged left join {name} as there on {joined}
-                 where there.rowid is null",
-                named.join(", ")
-            ),
             first: format!("select {names} from {name} {sorted} $1"),
             next: format!(
                 "select {names} from {name} where {keys} > {places} {sorted} ${}",
                 key.len() + 1
             ),
-            one: format!("select {names} from {name} where {same}"),
-            delete: format!("delete from {name} where {same}"),
-            is_referred_to: false,
             name,
             columns,
             key,
         }
-    }
-
-    /// What follows the values of an insert, so that a row that is there already is replaced. These columns
-    /// are copied.
-    pub fn upsert(&self, copied: &[Column]) -> String {
-        let is_key = |it: &Column| self.key.iter().any(|key| key.name == it.name);
-        let others = copied.iter().filter(|it| !is_key(it));
-        let others: Vec<String> = others
-            .map(|it| format!("{0} = excluded.{0}", it.name))
-            .collect();
-        let key: Vec<&str> = self.key.iter().map(|it| it.name).collect();
-        let then = if others.is_empty() {
-            "nothing".to_owned()
-        } else {
-            format!("update set {}", others.join(", "))
-        };
-        format!("on conflict ({}) do {then}", key.join(", "))
     }
 }
 

@@ -465,25 +465,26 @@ async fn an_expired_export_is_removed_and_an_earlier_one_of_a_person_on_demand()
         is_done(&service, id).await;
         assert!(!exports.read(first_of(id)).await.unwrap().is_empty());
     }
-    let mail = parts
-        .keys
-        .subject(SHOP, SubjectKey::Email("canary@example.com"));
-    let mail = [mail.unwrap()];
-    let of_person = async |customers: &[i64], mails: &[Uuid]| {
-        let found =
-            privacy_requests::exports_of_person(service.db(), SHOP, customers, mails, &[]).await;
-        found.unwrap().into_iter().collect::<BTreeSet<_>>()
+    let about = async |subject: SubjectKey<'_>| {
+        let keys = parts.keys.subject(SHOP, subject).into_iter().collect();
+        privacy_requests::exports_about(service.db(), &keys)
+            .await
+            .unwrap()
     };
-    assert_eq!(of_person(&[77], &[]).await, [first, second].into());
-    // An address leads to no request of a customer: they have ids.
-    assert_eq!(of_person(&[], &mail).await, [third].into());
-    assert!(of_person(&[88], &[]).await.is_empty());
+    let mail = SubjectKey::Email("canary@example.com");
+    assert_eq!(
+        about(SubjectKey::Customer(77)).await,
+        [first, second].into()
+    );
+    assert!(about(mail).await.contains(&third));
+    assert!(about(SubjectKey::Customer(88)).await.is_empty());
 
     workers::remove_all_of(parts, &exports, &[first])
         .await
         .unwrap();
     assert!(!folder.of(first).exists());
-    assert_eq!(of_person(&[77], &mail).await, [second, third].into());
+    assert_eq!(about(SubjectKey::Customer(77)).await, [second].into());
+    assert!(about(mail).await.contains(&third));
 
     let retention = parts.config.privacy.export_retention;
     service

@@ -694,6 +694,9 @@ async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
         .collect();
     post_all(&service, &redactions).await;
     service.settled().await;
+    if !is_distributed() {
+        said(&service, &["privacy", "rewrite-file", "--by", "ann"]).await;
+    }
     within(CLEARED, "what was erased is in no file", async || {
         pause(LOOK).await;
         everybody().await.into_keys().all(|person| person % 2 == 1)

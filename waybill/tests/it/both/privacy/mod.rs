@@ -1,5 +1,6 @@
 //! Privacy requests, and how long data is kept.
 
+mod columns;
 pub mod commands;
 pub mod erasure;
 pub mod export;

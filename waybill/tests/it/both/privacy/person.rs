@@ -278,23 +278,6 @@ async fn a_number_is_found_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn rows_that_an_older_version_wrote_are_found_too() {
-    let service = service().manual_clock().start().await;
-    buys(&service, &order(1, None, "guest", &json!({}))).await;
-    service.execute("update orders set email_key = null").await;
-    let redaction = redact(&json!({"email": "GUEST@example.com"}), &[]);
-    let request = asked(&service, &redaction).await;
-    assert_eq!(request.progress["orders"], 1);
-    is_gone(&service, "guest").await;
-    service
-        .execute("update orders set email_key = 'left behind'")
-        .await;
-    assert!(store::person_keys::complete(service.db()).await.unwrap() > 0);
-    is_gone(&service, "left behind").await;
-    service.stop().await;
-}
-
-#[tokio::test]
 async fn a_number_in_a_body_is_a_telephone_number_only_where_one_stands() {
     let service = service().manual_clock().start().await;
     let phone = "44012345678901";

@@ -8,6 +8,7 @@ use domain::job::{Queue, State};
 use domain::pause::Target;
 use domain::privacy::{State as RequestState, SubjectKey};
 use operators::{operations, pauses};
+use providers::exports::Exports;
 use serde_json::{Value, json};
 use store::endpoints::{self, Waiting};
 use store::jobs::ended::Filter;
@@ -214,6 +215,9 @@ fn named_id(shop: &str, id: &str) -> String {
     format!("{shop}/{id}")
 }
 
+/// The store of the exports.
+const STORE: Uuid = Uuid::from_u128(1);
+
 /// A request of earlier that was done, with its export; its id.
 async fn exported(service: &Service, shop: &str) -> Uuid {
     let now = service.clock().now();
@@ -231,6 +235,7 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
         column("export_sha256", ["00"]),
         column("export_runs", [1]),
         column("export_run", [1]),
+        column("export_store", [STORE]),
         column("export_bytes", [2]),
         column("export_expires_at", [now.plus(Duration::from_hours(24)).0]),
     ];
@@ -247,8 +252,9 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
         audit::append(&mut tx, keys, new, now).await.unwrap();
     }
     tx.commit().await.unwrap();
-    // Not found would not be removed.
     place(&service.backend.folder().join("exports"), id, "{}");
+    let exports = Exports::new(&service.parts.config.privacy.exports);
+    exports.set_mark(STORE).await.unwrap();
     id
 }
 

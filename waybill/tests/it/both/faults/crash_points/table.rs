@@ -168,17 +168,9 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("waybill::commands::orgs::create", Commands, Both),
     ("waybill::commands::orgs::remove", Commands, Both),
     ("waybill::commands::orgs::set_owner", Commands, Both),
-    ("store::migrations::copy::changes::begin", Moves, Both),
-    ("store::migrations::copy::progress::open", Moves, Both),
-    ("store::migrations::copy::progress::claim", Moves, Both),
-    ("store::migrations::copy::rows", Moves, Both),
-    ("store::migrations::copy::round", Moves, Both),
-    ("store::migrations::copy::delete", Moves, Both),
-    ("store::migrations::copy::changes", Moves, Both),
-    ("store::migrations::copy::end (2)", Moves, Both),
-    ("store::migrations::copy::end", Moves, Both),
-    ("store::migrations::copy::progress::close", Moves, Both),
-    ("store::migrations::copy::changes::abandon", Moves, Both),
+    ("store::migrations::copy::copy (2)", Moves, Both),
+    ("store::migrations::copy::copy", Moves, Both),
+    ("store::migrations::copy::abandon", Moves, Both),
 ];
 
 /// Transactions that only read: they have no first write.
@@ -191,8 +183,7 @@ const ONE_CHANGE: &str =
     "An operator's change like those that are tested: one transaction with its entry in the audit.";
 const ONE_ROW: &str = "One row of no consequence: a time or a count that is written again later.";
 const READS: &str = "It only reads.";
-const OLD_ROWS: &str =
-    "Completes or removes old rows in small steps, each of which leaves a right database.";
+const OLD_ROWS: &str = "Removes old rows in small steps, each of which leaves a right database.";
 const REAPPLIED: &str = "A part of `waybill privacy reapply`, which an operator runs until it says that nothing is left.";
 
 /// Transactions at which no process is ended, and why not.
@@ -227,6 +218,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "store::device_codes::expire",
         "The end of a login that is over: a repetition says the same.",
     ),
+    (
+        "store::erasure::file::rewrite",
+        "The entry of a file that was rewritten; without it the file is rewritten once more.",
+    ),
     ("store::job_attempts::forget", OLD_ROWS),
     (
         "store::jobs::clear_all_notified",
@@ -252,7 +247,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "store::payment_retries::try_again",
         "Another key for another try, as of `store::refunds::try_again`.",
     ),
-    ("store::person_keys::complete", OLD_ROWS),
     (
         "store::privacy_keys::checked",
         "Takes the key out that a setting has; the next start does it again.",
@@ -269,10 +263,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "Another key for a refund that the provider has refused; a call follows as usual.",
     ),
     ("store::signing_secrets::verified", ONE_ROW),
-    (
-        "store::sql::slack::clear_pages",
-        "Clears pages; nothing of it can be seen in any row.",
-    ),
     ("waybill::commands::identity::change", ONE_CHANGE),
     ("waybill::commands::licenses::show", READS),
     ("waybill::commands::notifications::letter", ONE_CHANGE),
@@ -289,10 +279,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     (
         "workers::handlers::privacy::export::scan",
         "The pause of a long scan, of which only the place is noted.",
-    ),
-    (
-        "workers::handlers::privacy::is_over",
-        "Enters a request of a version that did not enter it at intake.",
     ),
     ("workers::handlers::privacy::reapply::again", REAPPLIED),
     ("workers::handlers::privacy::reapply::record", REAPPLIED),
@@ -429,7 +415,8 @@ fn find_in_text(path: &str, text: &str, found: &mut BTreeMap<String, String>) {
         {
             function = name.split(['(', '<']).next().unwrap_or_default();
         }
-        if line.contains(".begin()") && !line.contains("device.begin()") {
+        let begins = line.contains(".begin()") && !line.contains("device.begin()");
+        if begins || line.contains(".transact(") {
             let name = format!("{module}::{function}");
             let further = (2..).map(|number| format!("{name} ({number})"));
             let mut names = std::iter::once(name.clone()).chain(further);

@@ -1,24 +1,5 @@
-//! A list of every column of the schema, with the class of data that it may hold. A test compares
-//! the list with the tables of both databases and fails for a column that nobody has classified.
-//! Data of the personal columns must be exported (`store::person_data`) and erased
-//! (`store::erasure`).
-
-/// Columns that may identify a customer of a shop, by table.
-pub const PERSONAL: &[(&str, &str)] = &[
-    ("jobs", "body"),
-    (
-        "customers",
-        "email phone first_name last_name email_key phone_key",
-    ),
-    (
-        "orders",
-        "email phone shipping_address billing_address email_key phone_key",
-    ),
-    ("payments", "receipt_email email_key"),
-    ("checkout_sessions", "email client_reference_id email_key"),
-    // The link leads to the carrier's own page and may contain a postcode or a name.
-    ("parcels", "url"),
-];
+//! The columns of the schema that hold no person of a shop, with the class of data that each may hold. What
+//! may identify one is in `store::erasure::ERASED`. A column that is in neither list fails a test.
 
 /// Columns that identify an account of the identity provider, which storefronts know nothing
 /// about, and names that an operator gave. An operator deletes these.
