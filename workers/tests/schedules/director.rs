@@ -404,8 +404,8 @@ impl State {
         // again has its time already.
         if is_fault {
             self.allow(if is_in_call { 75 } else { 45 });
+            self.disturb(pause);
         }
-        self.disturb(pause);
         let it = &mut self.processes[process];
         it.life += 1;
         it.is_up = false;

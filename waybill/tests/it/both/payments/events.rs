@@ -10,7 +10,6 @@ use domain::license::Tier;
 use domain::time::Timestamp;
 use sandbox::{Fault, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
-use store::ledger;
 use store::licenses::{self, Grant, Owner};
 use store::orders::checkout_key;
 use store::users::{self, Named};
@@ -161,39 +160,6 @@ async fn a_refund_is_credited_by_its_difference_and_the_order_says_so() {
     // It had not been shipped, and is not shipped any more.
     let order = shown(&service, &key, SHOP, 1).await;
     assert_eq!(order["fulfillment"]["state"], "cancelled");
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn a_payment_that_a_worker_of_an_older_version_stored_is_booked_with_its_next_event() {
-    let service = service().manual_clock().start().await;
-    let db = service.db();
-    service
-        .execute(
-            "insert into payments (id, pact_id, currency, amount_minor, received_minor, state,
-                                   created_at, updated_at)
-             values ('pi_1', 'p1', 'USD', 3000, 3000, 'succeeded', 1, 1)",
-        )
-        .await;
-    let books = ledger::verify(db).await.unwrap();
-    assert!(!books.is_balanced(), "it is named until then");
-    let back = charge("pi_1", 3000, 1000);
-    deliver(&service, &event(&service, REFUNDED, 2, &back)).await;
-    assert_eq!(
-        balances(db).await,
-        accounts([
-            ("credited:cus_7", 1000),
-            ("provider", -3000),
-            ("released:p1", 2000)
-        ])
-    );
-    let expected = [
-        "payment.succeeded",
-        "payment.funds_released",
-        "payment.refunded",
-    ];
-    assert_eq!(kinds(db, "pi_1").await, expected);
-    assert_eq!(state(db, "pi_1").await, "partially_refunded");
     service.stop().await;
 }
 
