@@ -226,6 +226,17 @@ pub async fn seen(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
             return Ok(user.id);
         }
     }
+    match save_alone(db, clock, account).await {
+        // Where two replicas insert one account at once, PostgreSQL may find that its login is taken before it finds
+        // that the row is the same account's. By now that row is there.
+        Err(Error::Database(error)) if error.is_unique_violation() => {
+            save_alone(db, clock, account).await
+        }
+        saved => saved,
+    }
+}
+
+async fn save_alone(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
     let mut tx = db.begin().await?;
     let id = save(&mut tx, clock, account).await?;
     tx.commit().await?;

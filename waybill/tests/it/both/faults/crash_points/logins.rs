@@ -79,7 +79,7 @@ async fn a_login_whose_process_dies_goes_on_or_begins_anew() {
     let (mut lost, mut kept) = (0, 0);
     for target in &rounds {
         let sandbox = world.sandbox.identity().clone();
-        if target.of == "store::users::seen" {
+        if target.of == "store::users::save_alone" {
             world.change("delete from users").await;
         }
         let way = way(target);

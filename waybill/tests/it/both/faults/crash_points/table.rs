@@ -135,7 +135,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::device_codes::end_turn", Logins, Both),
     ("store::device_codes::hand_out", Logins, Both),
     ("store::device_codes::take_turn", Logins, Both),
-    ("store::users::seen", Logins, Both),
+    ("store::users::save_alone", Logins, Both),
     ("ingress::checkout::ask", Checkouts, Both),
     ("ingress::checkout::begin", Checkouts, Both),
     ("ingress::checkout::refuse", Checkouts, Both),
