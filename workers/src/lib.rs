@@ -23,7 +23,6 @@
 mod attempt;
 mod call;
 mod deadlines;
-mod endpoint;
 mod failure;
 mod handlers;
 mod heartbeat;
@@ -31,6 +30,7 @@ mod housekeeping;
 pub mod mail;
 mod pauses;
 mod pending;
+mod port;
 mod positions;
 mod publish;
 mod report;
@@ -57,11 +57,11 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use endpoint::Endpoint;
 /// Removal of exports that have expired, or that contain data of somebody who was erased.
 pub use handlers::privacy::export::{remove_all_of, remove_expired};
 /// Erasing again what a database does not know that was restored from a backup.
 pub use handlers::privacy::reapply;
+pub use port::Port;
 
 use crate::call::Calls;
 use crate::handlers::Providers;

@@ -5,7 +5,7 @@ use config::{Mode, Settings};
 use domain::job::Queue;
 use platform::shutdown;
 use process::{Connections, Parts, supervisor};
-use workers::{Endpoint, Worker};
+use workers::{Port, Worker};
 
 use crate::words;
 
@@ -30,14 +30,14 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let parts = Parts::start(settings, Mode::Production, connections).await?;
     parts.warn_without_broker();
     let worker = Worker::new(parts.clone(), arguments.queue, arguments.concurrency);
-    let endpoint = match parts.config.worker_listen_addr {
-        Some(address) => Some(Endpoint::open(&worker, address, shutdown.clone()).await?),
+    let port = match parts.config.worker_listen_addr {
+        Some(address) => Some(Port::open(&worker, address, shutdown.clone()).await?),
         None => None,
     };
     supervisor::notify(settings.supervisor(), worker.liveness(), &shutdown);
     workers::run(worker, shutdown).await?;
-    if let Some(endpoint) = endpoint {
-        endpoint.close().await;
+    if let Some(port) = port {
+        port.close().await;
     }
     parts.close().await;
     Ok(())

@@ -38,13 +38,13 @@ struct Watched {
     stopping: CancellationToken,
 }
 
-/// The endpoint of a worker that listens on its port.
-pub struct Endpoint {
+/// The port of a worker that listens on it.
+pub struct Port {
     task: JoinHandle<()>,
     ended: CancellationToken,
 }
 
-impl Endpoint {
+impl Port {
     /// Listens on `address`. `stopping` is the token with which the worker is asked to stop.
     pub async fn open(
         worker: &Worker,
@@ -74,15 +74,15 @@ impl Endpoint {
             keep_alive: worker.parts.config.keep_alive,
         };
         let serving = server::serve(listener, router(watched), limits, ended.clone(), DRAIN);
-        let task = task::spawn("endpoint", async move {
+        let task = task::spawn("port", async move {
             if let Err(error) = serving.await {
-                tracing::error!(error = format!("{error:#}"), "the endpoint has ended");
+                tracing::error!(error = format!("{error:#}"), "the worker's port has ended");
             }
         });
-        Ok(Endpoint { task, ended })
+        Ok(Port { task, ended })
     }
 
-    /// Stops the endpoint after the worker has ended.
+    /// Closes the port after the worker has ended.
     pub async fn close(self) {
         self.ended.cancel();
         let _ = self.task.await;
