@@ -308,7 +308,7 @@ create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), i
 -- the newest one: it would find one order among all of its shop.
 create index orders_id on orders (id);
 create index orders_name on orders (name, shop, id) where name is not null;
--- With what tells orders apart, so that who else names an agreement is known without reading the rows.
+-- The index has what tells orders apart, so that who else names an agreement is known without reading the rows.
 create index orders_pact on orders (pact_id, shop, id) where pact_id is not null;
 -- Orders whose agreement is named, while no payment of it is linked to them.
 create index orders_unlinked on orders (pact_id, shop, id)
@@ -1035,7 +1035,7 @@ create table erasure_subjects (
     primary key (job_id, shop, key)
 );
 
--- Whose data an export has, as keyed hashes, by which an erasure finds the export.
+-- The people whose data an export has, as keyed hashes, by which an erasure finds the export.
 create table export_subjects (
     request_id uuid not null,
     key uuid not null,

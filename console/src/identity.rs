@@ -1,4 +1,4 @@
-//! Sign-in through the identity provider: the browser goes there and comes back with a code, and the account that the
+//! Operators sign in through the identity provider: the browser goes there and comes back with a code, and the account that the
 //! provider then names has a key that says what it may do. So revoking the key ends it all, as for everybody else.
 //!
 //! What belongs to one sign-in is in a cookie of this browser alone, so nobody can be signed in by a link that somebody

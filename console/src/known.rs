@@ -17,9 +17,9 @@ const KEPT: Duration = Duration::from_secs(10);
 /// What was found, without what is as it should be.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Of the database and the processes.
+    /// Findings about the database and the processes.
     pub now: Vec<Finding>,
-    /// Of the settings: these change only when the process starts again.
+    /// Findings about the settings, which change only when the process starts again.
     pub settings: Vec<Finding>,
 }
 

@@ -61,7 +61,7 @@ pub struct Console {
     gate: Gate,
     address: Address,
     parts: Parts,
-    /// For what is shown.
+    /// The connections for what is shown.
     reads: Db,
     turns: Arc<Semaphore>,
     watched: Watched,

@@ -46,7 +46,7 @@ use crate::error::Error;
 /// How long the caller is told to wait while the provider does not answer.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
 
-/// For how long a request goes on to the next key where the provider repeats failures that it has
+/// How long a request goes on to the next key where the provider repeats failures that it has
 /// kept. A key that nobody has used takes a second, because only a repeated failure is known to be
 /// kept; so this is some three new keys.
 const NEXT_KEYS: Duration = Duration::from_secs(3);

@@ -22,9 +22,9 @@ use crate::App;
 use crate::database::step;
 use crate::error::Error;
 
-/// Between two looks for new events.
+/// The pause between two looks for new events.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Those who wait: of one key, and of a process.
+/// The most readers of one key, and of a process, that wait at a time.
 const MOST_OF_KEY: usize = 16;
 const MOST: usize = 512;
 /// Events looked at with one statement, and statements of one page: a page costs no more when
@@ -43,7 +43,7 @@ pub struct Filter {
     pub kinds: Vec<Pattern>,
     pub shop: Option<String>,
     pub object_id: Option<String>,
-    /// Of the key. What is of no shop is open to keys of all shops alone.
+    /// The shops of the key. What belongs to no shop is open to keys of all shops alone.
     pub shops: Shops,
 }
 
@@ -73,7 +73,7 @@ pub enum Start {
     Oldest,
     /// After this event.
     After(Uuid),
-    /// With what happens from now on.
+    /// The reader begins with what happens from now on.
     Latest,
 }
 
@@ -178,7 +178,7 @@ impl Reader {
     }
 }
 
-/// Those who wait for events of this process.
+/// The readers that wait for events in this process.
 pub struct Waiting {
     newest: watch::Sender<i64>,
     of_keys: Arc<Mutex<HashMap<Uuid, usize>>>,

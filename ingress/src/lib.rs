@@ -88,7 +88,7 @@ pub struct App {
     pub not_understood: NotUnderstood,
     /// What was refused and is not written yet.
     pub refused: RefusedLog,
-    /// Of the headers in which the chosen providers say what a delivery is.
+    /// The names of the headers in which the chosen providers say what a delivery is.
     pub headers: delivery::Names,
     /// The requests that wait for events.
     pub waiting: Waiting,

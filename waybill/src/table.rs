@@ -111,7 +111,7 @@ fn groups(widths: &[usize], width: usize) -> Vec<Group> {
         indent,
         room: width.saturating_sub(before).max(1),
     });
-    // Of the others only a column that stands alone can be longer than the line.
+    // Among the others, only a column that stands alone can be longer than the line.
     for group in &mut groups {
         if group.columns.len() == 1 {
             group.room = width.saturating_sub(group.indent).max(1);

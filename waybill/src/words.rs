@@ -18,7 +18,7 @@ use operators::fields::Reason;
 use sandbox::sample;
 use strum::VariantArray;
 
-/// Of an order that has no such status.
+/// What stands in a list for an order that has no such status.
 const NONE: &str = "none";
 
 /// A parser that takes one of these words and nothing else. The help lists them.

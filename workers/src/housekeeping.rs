@@ -23,7 +23,7 @@ use crate::Worker;
 use crate::handlers::privacy::export;
 
 const PAUSE: Duration = Duration::from_mins(1);
-/// Of this many rounds the first one runs all steps.
+/// The first of this many rounds runs all steps.
 const ROUNDS: usize = 5;
 /// How many rows one transaction removes. On SQLite nobody else can write meanwhile.
 const CHUNK: u64 = 500;
@@ -32,7 +32,7 @@ const LOOKED_BACK: Duration = Duration::from_hours(1);
 /// A transaction that began before an erasure keeps what it may still read. None of ours is open for
 /// so long, so what is cleared after this time is clear.
 const TRANSACTIONS_END: Duration = Duration::from_secs(150);
-/// Between two times that a server's pages are cleared, so many times as long as it took.
+/// The pause between two times that a server's pages are cleared is so many times as long as it took.
 const CLEARING_REST: u32 = 10;
 /// One process clears them for all; one that was killed keeps the others waiting for so long.
 const LEASE: &str = "clearing";
@@ -67,7 +67,7 @@ struct Clearing {
     holder: Uuid,
     /// What the audit says up to this entry.
     cleared: Option<i64>,
-    /// Not before then.
+    /// The clearing does not begin before then.
     rested: Duration,
 }
 

@@ -31,7 +31,7 @@ pub struct Pauses {
     read: Mutex<Option<(Instant, Arc<Vec<Pause>>)>>,
 }
 
-/// Of the pauses that concern a job the one that ends last.
+/// The pause that ends last among those that concern a job.
 fn longest<'a>(pauses: &[&'a Pause], job: &Job) -> Option<&'a Pause> {
     let concern = pauses.iter().copied();
     concern

@@ -16,7 +16,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// At most so many calls wait.
+    /// Makes a list in which at most so many calls wait.
     pub fn new(most: usize) -> Self {
         Pending {
             ids: Mutex::default(),

@@ -221,7 +221,7 @@ impl Publisher {
 struct Batch<'a> {
     /// With their positions, in their sequence.
     events: &'a [(i64, Envelope)],
-    /// Those that are to be sent, in the same sequence. No round has two events of one object.
+    /// The events that are to be sent, in the same sequence. No round has two events of one object.
     rounds: Vec<Vec<&'a Envelope>>,
 }
 

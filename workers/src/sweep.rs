@@ -107,10 +107,10 @@ struct Sweep {
     worker: Arc<Worker>,
     lease: String,
     holder: Uuid,
-    /// Until when we hold the lease.
+    /// The time until which we hold the lease.
     held: Option<Instant>,
     started_at: Timestamp,
-    /// Of each kind the shop that had the last turn.
+    /// The shop that had the last turn, by kind.
     turns: HashMap<Kind, String>,
     /// The place of the kind that is the first one in the next round.
     first: usize,

@@ -104,7 +104,7 @@ struct Sending {
     tasks: BTreeMap<Uuid, Task>,
     /// The endpoints that accepted nothing of their last wave.
     rests: HashMap<Uuid, Rest>,
-    /// Up to which position events were seen, and when endpoints were last read.
+    /// The position up to which events were seen, and the time at which endpoints were last read.
     seen: Option<(i64, Instant)>,
     /// Whether any endpoint was active then.
     is_any_active: bool,
@@ -545,7 +545,7 @@ impl Worker {
     }
 }
 
-/// Those of the events that were not deleted meanwhile, because their shop is erased.
+/// Leaves out the events that were deleted meanwhile, because their shop is erased.
 async fn kept(
     tx: &mut Tx,
     events: Vec<(events::Placed, Outcome)>,
@@ -616,7 +616,7 @@ impl WaveResult {
         Outcome::Failed(AGAIN.max(wait))
     }
 
-    /// Of an endpoint that is away, only the events up to the first one that was not tried belong
+    /// When an endpoint is away, only the events up to the first one that was not tried belong
     /// to the wave. None of the later ones was accepted, so all of them can be sent in a later wave.
     fn into_wave(
         self,

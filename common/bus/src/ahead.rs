@@ -6,7 +6,7 @@
 //! left. What other processes sent meanwhile is not known and not counted; a queue that was kept too
 //! short because of that is empty at the next look, and gets more.
 //!
-//! Of the room that there is, half is for jobs that come at this moment; the other half is for those that
+//! Half of the room is for jobs that come at this moment. The other half is for those that
 //! wait in the database, so that these are never kept out.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -90,7 +90,7 @@ struct Shared {
     /// While confirms are late, which means that the broker is in alarm, nothing is published
     /// until this time. Then publishing is tried again.
     stalled_until: StdMutex<Option<Instant>>,
-    /// Of each queue, in the order of [`Queue::ALL`].
+    /// One for each queue, in the order of [`Queue::ALL`].
     ahead: [Ahead; 4],
     /// Notified when somebody wants to know more of how many messages wait.
     look: Notify,

@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Of the headers only the names are ever shown.
+    /// The headers for the collector. Only their names are ever shown.
     fn collector_headers(&mut self) -> Option<Vec<(String, Token)>> {
         let pairs = self.pairs(HEADERS)?;
         let is_header = |(name, value): &(String, String)| {

@@ -39,9 +39,9 @@ pub enum Scope {
 pub enum Role {
     /// Sees orders, payments, deliveries, jobs and events, without personal data.
     Reader,
-    /// Also mends: runs jobs again and gives them up.
+    /// An operator also mends: requeues jobs and discards them.
     Operator,
-    /// Also answers privacy requests.
+    /// This role also answers privacy requests.
     Privacy,
     /// May do everything.
     Owner,

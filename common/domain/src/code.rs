@@ -34,7 +34,7 @@ pub struct Meaning {
     pub message: &'static str,
     /// What its reader does.
     pub resolution: &'static str,
-    /// Of the answers that carry it in `X-Error-Code`; none: no answer does.
+    /// The statuses of the answers that carry it in `X-Error-Code`; empty: no answer does.
     pub statuses: &'static [u16],
     /// When it is answered, and where beside `X-Error-Code`, in Markdown.
     pub description: &'static str,

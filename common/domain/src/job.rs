@@ -254,7 +254,7 @@ pub fn delay(queue: Queue, attempt: i64, jitter: f64) -> Duration {
         .min(policy.cap)
 }
 
-/// Until when a job is tried that has failed for the `attempts`-th time. `deadline`: what was decided
+/// The time until which a job is tried that has failed for the `attempts`-th time. `deadline`: what was decided
 /// before. The period of a job that is requeued begins anew, because its attempts do.
 pub fn deadline(
     queue: Queue,

@@ -265,7 +265,7 @@ fn unescape(raw: &str) -> Result<String, Problem> {
             let mut text = String::with_capacity(bytes.len());
             for chunk in bytes.utf8_chunks() {
                 text.push_str(chunk.valid());
-                // Of the three bytes of a surrogate only the first is not a continuation byte, so
+                // Only the first of the three bytes of a surrogate is not a continuation byte, so
                 // one replacement character is written for each surrogate.
                 if chunk.invalid().first().is_some_and(|byte| *byte >= 0xC0) {
                     text.push(char::REPLACEMENT_CHARACTER);

@@ -184,7 +184,7 @@ pub struct Transaction {
     pub parent_id: Option<i64>,
     pub kind: Option<String>,
     pub status: Option<String>,
-    /// In the transaction's own currency, or in the order's currency when the transaction names
+    /// The amount in the transaction's own currency, or in the order's currency when the transaction names
     /// none.
     pub amount: Option<Money>,
 }
@@ -195,7 +195,7 @@ pub struct RefundLine {
     /// The id of the order line.
     pub line_id: i64,
     pub quantity: i64,
-    /// Such as `no_restock`, `cancel` and `return`.
+    /// A word such as `no_restock`, `cancel` and `return`.
     pub restock_type: Option<String>,
     /// The decimal text of the body, unchanged. The provider writes a JSON number here.
     pub subtotal: Option<String>,
@@ -272,7 +272,7 @@ impl Order {
 }
 
 impl FinancialStatus {
-    /// Those that have a meaning here.
+    /// The values that have a meaning here.
     pub const KNOWN: [Self; 8] = [
         Self::Pending,
         Self::Authorized,
@@ -308,7 +308,7 @@ impl From<String> for FinancialStatus {
 }
 
 impl FulfillmentStatus {
-    /// Those that have a meaning here.
+    /// The values that have a meaning here.
     pub const KNOWN: [Self; 4] = [
         Self::Pending,
         Self::Partial,

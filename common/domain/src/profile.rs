@@ -81,7 +81,7 @@ impl<T> Headers<T> {
     }
 }
 
-/// By what a repeated delivery is recognized.
+/// The part of a delivery that is the same when the provider sends it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryId {
     Header,
@@ -353,7 +353,7 @@ pub struct Clue {
     pub advice: &'static str,
 }
 
-/// Whose request came to the path of `source`, where the profile `chosen` found no signature.
+/// Which provider seems to have sent a request to the path of `source`, where the profile `chosen` found no signature.
 /// `has` says whether the request has a header.
 pub fn clue(source: Source, chosen: &str, has: impl Fn(&str) -> bool) -> Option<Clue> {
     let storefronts = STOREFRONTS

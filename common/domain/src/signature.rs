@@ -69,7 +69,7 @@ impl Signature<'_> {
         }
     }
 
-    /// Of one that verified, what deliveries of one body have in common: with a signed time, each
+    /// What the verified deliveries of one body have in common: with a signed time, each
     /// delivery has its own.
     pub fn digest(&self) -> Digest {
         match self {

@@ -2,7 +2,7 @@
 //! the personal part, and only the rest of their bodies is kept. So a delivery that comes late,
 //! again, or while the erasure runs does not bring a person back.
 //!
-//! Whose a delivery is, is decided by the rule by which an erasure finds rows
+//! The person that a delivery is about is found by the rule by which an erasure finds rows
 //! (`privacy::owns_order`), here applied to tombstones. A tombstone of an order, of a payment or of
 //! the payment provider's customer holds for ever. A tombstone of a customer or an address holds
 //! for what was made before the erasure: people who come back later, even with the same id, are new

@@ -73,7 +73,7 @@ async fn absorb(
     let known = updates.iter().filter(|update| update.before.is_some());
     // These rows are saved first, because the next steps read which agreements orders claim.
     save(tx, known, outbox.now).await?;
-    // Of two orders that claim an agreement one may have left it to the other, which nobody settles here.
+    // When two orders claim an agreement, one may have left it to the other, which nobody settles here.
     let left: BTreeSet<String> = updates
         .iter()
         .filter_map(OrderUpdate::agreement_left)

@@ -77,7 +77,7 @@ pub async fn confirm(
     bulk_operations::confirm(db, by, new).await
 }
 
-/// With what operations are done.
+/// What is needed to do operations.
 pub struct Runner<'a> {
     pub db: &'a Db,
     pub bus: &'a Bus,

@@ -104,7 +104,7 @@ mod armed {
     /// The point at which this process ends.
     struct Chosen {
         name: String,
-        /// Of a moment: where its transaction begins.
+        /// Where the transaction of this moment begins.
         place: Option<String>,
         /// How many times it is still passed.
         left: AtomicU64,
@@ -213,7 +213,7 @@ mod armed {
     }
 
     impl Transaction {
-        /// Of the transaction that begins in the caller's caller.
+        /// The moment at which a transaction begins in the caller's caller.
         #[track_caller]
         pub fn begun_here() -> Self {
             Transaction {

@@ -73,7 +73,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// The same with more that it opens itself.
+    /// The same numbers, with more connections that the process opens itself.
     #[must_use]
     pub fn and(self, more: u32) -> Self {
         Connections {
@@ -183,7 +183,7 @@ pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
 pub async fn migrate_any(name: &str, url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
     let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
-    // Of a server that does not answer, the next step says more.
+    // If the server does not answer, the next step says more.
     if let Err(error) = db.check_settings().await
         && !sql::is_connection_error(&error)
     {

@@ -194,7 +194,7 @@ impl IdentityError {
     }
 }
 
-/// Until when a kind of question is not asked, in milliseconds of `Clock::elapsed`. One kind may
+/// The time until which a kind of question is not asked, in milliseconds of `Clock::elapsed`. One kind may
 /// be refused while another is answered.
 #[derive(Clone, Default)]
 struct LeftAlone(Arc<AtomicU64>);
@@ -301,12 +301,12 @@ impl Identity {
         self.settings.client_secret.is_some()
     }
 
-    /// For how long [`Identity::device_code`] would not ask the provider.
+    /// How long [`Identity::device_code`] would not ask the provider.
     pub fn begins_left_alone(&self) -> Option<Duration> {
         self.left_alone(&self.begins)
     }
 
-    /// For how long [`Identity::poll`] would not ask the provider.
+    /// How long [`Identity::poll`] would not ask the provider.
     pub fn polls_left_alone(&self) -> Option<Duration> {
         self.left_alone(&self.polls)
     }

@@ -56,7 +56,7 @@ pub enum CallFailure {
     #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
     Timeout {
         provider: &'static str,
-        /// Of the answer that says "later", if there was one.
+        /// The status of the answer that says "later", if there was one.
         status: Option<u16>,
         what: String,
     },
@@ -100,7 +100,7 @@ pub enum CallFailure {
     #[error("the {provider} provider refused: {what}")]
     Refused {
         provider: &'static str,
-        /// Of the answer, if it is the status that refuses.
+        /// The status of the answer, if it is the status that refuses.
         status: Option<u16>,
         what: String,
     },

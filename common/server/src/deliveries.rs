@@ -28,7 +28,7 @@ use uuid::Uuid;
 pub use filter::fits;
 pub use live::{Listener, Live};
 
-/// Between two looks.
+/// The pause between two looks at the database.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long a line waits for the end of its delivery, before it says that the delivery waits.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -81,7 +81,7 @@ pub struct Line {
     /// The order's, the payment's, ..
     pub object_id: Option<String>,
     pub delivery_id: Option<String>,
-    /// Of the answer to the provider.
+    /// The HTTP status of the answer to the provider.
     pub status: i64,
     pub outcome: Outcome,
     /// How often it was tried in vain.
@@ -90,7 +90,7 @@ pub struct Line {
     pub deliveries: i64,
     pub received_at: Timestamp,
     pub finished_at: Option<Timestamp>,
-    /// From its arrival to its end.
+    /// The time from its arrival to its end.
     pub milliseconds: Option<i64>,
     /// Why it was refused, as the metrics and `waybill refused` call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     Line(Box<Line>),
-    /// At least so many deliveries arrived that are not shown.
+    /// At least so many more deliveries arrived, which are not shown.
     PassedOver(u64),
 }
 

@@ -1,5 +1,5 @@
-//! The `bulk_operations` table: what an operator has all dead jobs of a filter go through, to run them again
-//! or to discard them. An operation is made of batches. Each batch moves the cursor and the counts in its own
+//! The `bulk_operations` table: an operator has all dead jobs of a filter requeued
+//! or discarded. An operation is made of batches. Each batch moves the cursor and the counts in its own
 //! transaction, so that another process goes on where one that died had come.
 
 use std::fmt;

@@ -163,7 +163,7 @@ pub async fn ids_after(db: &Db, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
         .await
 }
 
-/// Those of the events with these ids that match, sorted by id.
+/// Reads the events that have one of these ids and match, sorted by id.
 pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
     db.query(
         "select id, kind, shop, object_id, body, created_at, traceparent from events
@@ -247,8 +247,8 @@ pub async fn placed_of_object(db: &Db, object_id: &str, position: i64) -> Result
     Ok(events)
 }
 
-/// The position after which whoever has seen the event with this id goes on. Of an event that is no
-/// longer kept, or has no position yet, it is one that is surely early enough: some events come
+/// The position after which a reader goes on that has seen the event with this id. If the event is no
+/// longer kept, or has no position yet, it is a position that is surely early enough: some events come
 /// again, and none is passed over.
 pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
     let own = db.query("select position from events where id = $1 and position is not null");
@@ -286,7 +286,7 @@ pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
     row.map_or(Ok(0), |row| row.get("position"))
 }
 
-/// Those of the events that are still kept.
+/// Which of the events are still kept.
 pub async fn kept(tx: &mut Tx, ids: Vec<Uuid>) -> Result<HashSet<Uuid>> {
     let rows = tx
         .query("select id from events where id in ($1..)")
@@ -306,7 +306,7 @@ pub async fn id_at(db: &Db, position: i64) -> Result<Option<Uuid>> {
     .await
 }
 
-/// Those of the events that are still kept, in the sequence of the ids.
+/// Reads the events that are still kept, in the sequence of the ids.
 pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
     let rows = db
         .query(

@@ -98,7 +98,7 @@ fn read(row: &Row, reason: Reason) -> Result<Held> {
 /// Agreements that only buyers' attributes name and that nobody has paid for are left out,
 /// because nobody has to decide about them.
 ///
-/// Those that are claimed twice are found in two indices, and only their rows are read: there may be
+/// Agreements that are claimed twice are found in two indices, and only their rows are read: there may be
 /// hundreds of thousands of orders that wait for a payment, and few of them share an agreement.
 const CLAIMED_TWICE: &str = "
     with claims as materialized (

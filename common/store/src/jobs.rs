@@ -519,7 +519,7 @@ pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
     .await
 }
 
-/// Those of the jobs that are in this database and not dead.
+/// Which of these jobs are in this database and not dead.
 pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
     let mut known = HashSet::new();
     for chunk in ids.chunks(500) {

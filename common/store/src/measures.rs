@@ -13,11 +13,11 @@ use crate::sql::{Db, Result, Tx, column};
 use domain::time::Timestamp;
 
 pub const MINUTE: Duration = Duration::from_mins(1);
-/// By what older rows are summed up.
+/// The length of the intervals in which older rows are summed up.
 pub const TEN_MINUTES: Duration = Duration::from_mins(10);
-/// For how long minutes are kept.
+/// How long the rows of single minutes are kept.
 pub const MINUTES_KEPT: Duration = Duration::from_hours(2);
-/// For how long anything is kept.
+/// How long any row is kept.
 pub const KEPT: Duration = Duration::from_hours(8 * 24);
 /// Names of what is the same for all processes begin so.
 pub const SHARED: &str = "queue_";

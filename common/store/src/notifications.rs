@@ -112,7 +112,7 @@ pub struct Letter {
     pub is_left_to_provider: bool,
 }
 
-/// Those of the payments for which there is a notification already.
+/// Which of the payments have a notification already.
 pub async fn reported_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
     tx.query("select distinct payment_id from notifications where payment_id in ($1..)")
         .bind(payments)

@@ -50,7 +50,7 @@ fn columns(target: &Target) -> [Option<&str>; 3] {
     [of(Scope::Queue), of(Scope::Provider), of(Scope::Shop)]
 }
 
-/// All whose time is not over, also those that an operator has ended, with the newest first.
+/// All pauses whose time is not over, the newest first. Those that an operator has ended are among them.
 pub async fn known(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
     db.query(
         "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
@@ -62,7 +62,7 @@ pub async fn known(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
     .await
 }
 
-/// Those that are in force, with the newest first.
+/// The pauses that are in force, the newest first.
 pub async fn in_force(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
     let mut all = known(db, now).await?;
     all.retain(|pause| pause.is_in_force(now));

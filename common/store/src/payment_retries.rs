@@ -71,7 +71,7 @@ pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result
     Ok(())
 }
 
-/// Those of the payments that were tried again, or are to be.
+/// Which of the payments were tried again, or are to be.
 pub async fn scheduled_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<String>> {
     tx.query("select distinct payment_id from payment_retries where payment_id in ($1..)")
         .bind(payments)
@@ -308,7 +308,7 @@ async fn note_try(
     .await
 }
 
-/// Those of the payments to which a checkout session in the mode `payment` led.
+/// Which of the payments came from a checkout session in the mode `payment`.
 pub async fn of_checkouts(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
     tx.query(
         "select distinct payment_intent from checkout_sessions

@@ -204,7 +204,7 @@ impl PersonRows {
         }
     }
 
-    /// As [`knows`](Self::knows), without orders that an address may have led to.
+    /// The same as [`knows`](Self::knows), without orders that an address may have led to.
     fn knows_by_id(&self, key: Trace<'_>) -> bool {
         match key {
             Trace::Order(id) => self.orders_named.contains(&id),

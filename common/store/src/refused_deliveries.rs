@@ -80,7 +80,7 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
     Ok(())
 }
 
-/// Those of which one came since then, the latest first.
+/// The kinds of refused deliveries of which one came since then, the latest first.
 pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
     db.query(
         "select source, profile, reason, signature, header, advice, status, deliveries,

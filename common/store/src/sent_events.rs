@@ -9,7 +9,7 @@ use crate::sql::{Db, Result};
 use crate::{broker_cursor, endpoints};
 use domain::envelope::Envelope;
 
-/// Of how many events this is looked up at a time.
+/// How many events are looked up at a time.
 const MOST: usize = 500;
 
 #[derive(Clone, Debug, Default)]

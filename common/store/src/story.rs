@@ -16,11 +16,11 @@ use domain::job::JobId;
 
 /// How many jobs and events of an order, and of each of its payments, are read, at most: the newest.
 pub const MOST: i64 = 100;
-/// Of how many payments and checkout sessions of an order these are read, at most.
+/// The most payments and checkout sessions of an order that are read.
 const MOST_PAYMENTS: i64 = 20;
-/// Of how many invoices of a subscription these are read, at most.
+/// The most invoices of a subscription that are read.
 const MOST_INVOICES: i64 = 12;
-/// Of how many orders of a customer these are read, at most: the newest.
+/// The most orders of a customer that are read: the newest.
 pub const MOST_ORDERS: usize = 10;
 /// How many orders of one name, or shops of one id, a search finds.
 pub const CHOICES: usize = 50;
@@ -72,7 +72,7 @@ impl Story {
         })
     }
 
-    /// Of the newest orders of a customer, with their payments.
+    /// The story of a customer's newest orders, with their payments.
     pub async fn of_orders(db: &Db, shop: &str, orders: &[i64]) -> Result<Self> {
         let mut all = Story {
             jobs: Vec::new(),
@@ -93,7 +93,7 @@ impl Story {
         Ok(all)
     }
 
-    /// Of a subscription: of itself, the checkout that began it, its invoices, and what they were paid with.
+    /// The story of a subscription: of itself, the checkout that began it, its invoices, and what they were paid with.
     pub async fn of_subscription(db: &Db, id: &str) -> Result<Self> {
         let invoices = invoices::of_subscription(db, id, MOST_INVOICES).await?;
         let mut payments = checkout_sessions::of_subscription(db, id, MOST_INVOICES).await?;

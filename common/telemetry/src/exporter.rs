@@ -90,7 +90,7 @@ impl Exporter {
     }
 }
 
-/// Whose data it is: what the operator set, and what distinguishes this process from others of its name.
+/// The resource that the data is about: what the operator set, and what distinguishes this process from others of its name.
 fn resource(given: &[(String, String)]) -> Resource {
     let instance = Clock::system().id().to_string();
     let own = [

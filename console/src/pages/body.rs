@@ -22,7 +22,7 @@ struct BodyPage<'a> {
     kind: &'a str,
     /// None when it is not kept any more.
     text: Option<&'a str>,
-    /// Those who may see a field as it came.
+    /// The reasons to choose from, for those who may see a field as it came.
     reasons: Option<[Reason; 4]>,
 }
 

@@ -19,7 +19,7 @@ use crate::listing::{self, Table};
 use crate::shown::{Cell, Moment, bounded};
 
 const HOUR: Duration = Duration::from_hours(1);
-/// Of a drawing, in units of its own.
+/// The width of a drawing, in units of its own.
 pub const WIDTH: usize = 600;
 pub const HEIGHT: i64 = 100;
 
@@ -234,7 +234,7 @@ fn numbers(span: &Span, now: Timestamp, measured: &[Measure]) -> Numbers {
     }
 }
 
-/// In how many milliseconds so many of a hundred were answered: the longest time of their class.
+/// The milliseconds within which so many of a hundred were answered: the longest time of their class.
 fn percentile(classes: &[i64], percent: i64) -> Option<i64> {
     let all: i64 = classes.iter().sum();
     if all == 0 {

@@ -239,7 +239,7 @@ pub async fn add(write: Write<Operator>) -> Result<Response, Error> {
             };
             Ok(shown.answer(&write))
         }
-        // Of two forms at the same moment the other one was first.
+        // Two forms were sent at the same moment, and the other one was first.
         Err(Refused::Database(_)) if is_there().await? => Ok(act::see(&page(id), Done::Shown)),
         Err(why) => Err(refused(why)),
     }

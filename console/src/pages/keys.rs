@@ -237,7 +237,7 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
             };
             Ok(shown.answer(&write))
         }
-        // Of two forms at the same moment the other one was first.
+        // Two forms were sent at the same moment, and the other one was first.
         Err(Refused::Database(_)) if is_there().await? => Ok(act::see(&page(id), Done::Shown)),
         Err(Refused::Database(error)) => Err(error.into()),
         Err(why) => Err(refused(why.to_string())),

@@ -27,7 +27,7 @@ use crate::listing::{self, Table};
 use crate::pages::{PAGE, deliveries};
 use crate::shown::Cell;
 
-/// Between two looks at the database while somebody watches.
+/// The pause between two looks at the database while somebody watches.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// How many watch in one process at most.
 const MOST_WATCH: usize = 20;
@@ -42,7 +42,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(5);
 const CONNECT_AGAIN: Duration = Duration::from_secs(3);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Those who watch in this process.
+/// The number of people who watch in this process, and what they see.
 pub struct Watched {
     pub live: Live,
     places: Arc<Semaphore>,

@@ -25,14 +25,14 @@ use crate::shown::{Cell, Moment, bounded, escaped};
 
 /// Where counting stops.
 const MOST: i64 = backlog::MOST;
-/// Of so many dead jobs of each queue, and of so many failed attempts, the newest, the causes are looked at.
+/// The causes are read from so many of the newest dead jobs of each queue, and so many of the newest failed attempts.
 const LOOKED_AT: i64 = 1000;
 /// What was refused before that needs nobody now.
 const REFUSED: Duration = Duration::from_hours(24);
 /// Attempts before that say nothing of now.
 pub const FAILED: Duration = Duration::from_hours(1);
 const MOST_REQUESTS: i64 = 500;
-/// Of each kind of things, at most so many are listed one by one.
+/// At most so many things of each kind are listed one by one.
 const LISTED: usize = 10;
 
 struct Item {

@@ -16,7 +16,7 @@ use crate::pages::object::{self, Object};
 use crate::pages::{PAGE, payments, privacy};
 use crate::shown::{self, Cell};
 
-/// Of how many payments the books are shown.
+/// The most payments whose books are shown.
 pub const MOST_BOOKS: usize = 5;
 const MOST_REQUESTS: i64 = 20;
 

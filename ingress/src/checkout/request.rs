@@ -38,7 +38,7 @@ pub struct CheckoutRequest {
     /// The caller's own name for it.
     #[serde(alias = "clientReferenceId", alias = "reference")]
     pub client_reference_id: Option<String>,
-    /// Whose variants are meant, where there are several shops.
+    /// The shop whose variants are meant, where there are several shops.
     pub shop: Option<String>,
 }
 

@@ -19,7 +19,7 @@ pub struct Storefront {
     pub object_id: Option<String>,
     /// The customer's id.
     pub subject: Option<String>,
-    /// Of an order, the order itself.
+    /// The order itself when the body has it in an envelope.
     pub body: Bytes,
 }
 

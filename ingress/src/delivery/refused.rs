@@ -34,7 +34,7 @@ pub struct Refused {
 /// What the headers of a refused delivery say. Anybody may have written them.
 #[derive(Default)]
 pub struct About {
-    /// Those that look like a signature's, with spaces between.
+    /// The names of headers that look like a signature's, with spaces between.
     pub headers: String,
     pub topic: Option<String>,
     pub shop: Option<String>,

@@ -55,18 +55,18 @@ pub fn routes() -> Vec<Operation> {
 pub struct QrRequest {
     /// `order`, `payment`, `package` or `custom`.
     pub kind: Option<String>,
-    /// Of `order` and `payment`.
+    /// The order of a code of type `order` or `payment`.
     #[serde(alias = "orderId")]
     pub order_id: Option<Id>,
-    /// Of `package`.
+    /// The parcel's number of a code of type `package`.
     #[serde(alias = "trackingNumber")]
     pub tracking_number: Option<String>,
-    /// Of `custom`.
+    /// The content of a code of type `custom`.
     pub data: Option<String>,
-    /// Of `payment`: a number, which is rounded to two decimals, or a decimal as text, which is
+    /// The amount of a code of type `payment`: a number, which is rounded to two decimals, or a decimal as text, which is
     /// taken exactly.
     pub amount: Option<Box<RawValue>>,
-    /// Of `payment`.
+    /// The currency of a code of type `payment`.
     pub currency: Option<String>,
     /// `PNG` (the default) or `SVG`.
     pub format: Option<String>,

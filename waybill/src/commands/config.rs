@@ -33,7 +33,7 @@ pub struct Arguments {
 pub enum Command {
     /// Write the settings, API keys and endpoints into a new file
     ///
-    /// Of secrets only the names are in it, unless --with-secrets adds those of the endpoints. Keys are in it by
+    /// The file has only the names of secrets, unless --with-secrets adds those of the endpoints. Keys are in it by
     /// their hashes: those who have them go on using them where the file is imported.
     Export {
         /// The file to make. Only its owner may read it

@@ -218,7 +218,7 @@ struct Listed<'a> {
     license: &'a License,
     /// `active`, `expired`, `suspended`, `revoked`
     status: &'static str,
-    /// Until when it stays active after its end, for a licence with a subscription.
+    /// The time until which a licence with a subscription stays active after its end.
     grace_until: Option<Timestamp>,
     /// It belongs to nobody, and nobody can claim it.
     unclaimable: bool,

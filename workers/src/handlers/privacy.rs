@@ -32,7 +32,7 @@ use super::Answer;
 use crate::failure::{Later, permanent};
 use flows::outbox::Outbox;
 
-/// Between two looks at a request that waits for an operator.
+/// The pause between two looks at a request that waits for an operator.
 const UNCONFIRMED: Duration = Duration::from_hours(1);
 
 /// What a request waits for whose certain part is done.
@@ -58,7 +58,7 @@ pub struct Done {
 /// An export that was written, read back and compared.
 pub struct Written {
     export: Export,
-    /// Of the document, in hex.
+    /// The SHA-256 of the document, in hex.
     pub sha256: String,
     pub bytes: i64,
     /// By which it is seen that the customer's data was erased while it was read.

@@ -14,11 +14,11 @@ use tokio::time::timeout;
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(3);
 const ONLY_ONE: Duration = Duration::from_secs(5);
 
-/// In seconds, unless the URL sets another. A dead peer is noticed within two heartbeats; the client's default is a
-/// minute.
+/// The pause between heartbeats in seconds, unless the URL sets another. A dead peer is noticed within two; the
+/// client's default is a minute.
 const HEARTBEAT: u16 = 10;
-/// In bytes, unless the URL sets another. The client keeps room for 64 frames of each connection, so with the 128 KiB
-/// that RabbitMQ would choose a connection takes 8 MiB. Messages may be larger: they are sent as several frames.
+/// The size of a frame in bytes, unless the URL sets another. The client keeps room for 64 frames of each
+/// connection, so with the 128 KiB that RabbitMQ would choose a connection takes 8 MiB. Messages may be larger: they are sent as several frames.
 const FRAME_MAX: FrameSize = 16 * 1024;
 
 pub struct Servers {

@@ -13,12 +13,12 @@ const RESERVED: i64 = 31;
 pub struct LastEvent(Timestamp);
 
 impl LastEvent {
-    /// Of an object without such a row.
+    /// The time for an object that has no such row.
     pub fn none() -> Self {
         LastEvent(Timestamp(0))
     }
 
-    /// Of an object that is new: its events come after its row.
+    /// The time for a new object, whose events come after its row.
     pub fn before(now: Timestamp) -> Self {
         LastEvent(now)
     }

@@ -219,7 +219,7 @@ fn covers(record: &Record, paid: &[&Linked], payments: &Payments, cycle: &Cycle)
     covered > 0 && covered >= total
 }
 
-/// Of the storefront's status and the status that follows from the payments, the one that is
+/// The status that the storefront reports or the one that follows from the payments, whichever is
 /// further on, because each side may not know what the other knows.
 pub fn status(
     storefront: Option<&FinancialStatus>,

@@ -13,7 +13,7 @@ pub struct Record {
     /// The status that is furthest on. A session that was paid for stays paid for.
     pub payment_status: Option<PaymentStatus>,
     pub mode: Option<Part<Mode>>,
-    /// In minor units of the currency.
+    /// The amount in minor units of the currency.
     pub total: Option<Part<i64>>,
     pub currency: Option<Part<Currency>>,
     /// The price before discounts, tax and shipping, in minor units.

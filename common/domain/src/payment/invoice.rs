@@ -16,11 +16,11 @@ pub struct Invoice {
     /// What was paid with money. Zero for a trial, and when the customer's credit paid for
     /// everything.
     pub paid: Money,
-    /// In minor units. Below zero when the customer gets money back.
+    /// The total in minor units. It is below zero when the customer gets money back.
     pub total: Option<i64>,
-    /// Such as `subscription_cycle` and `manual`.
+    /// A word such as `subscription_cycle` and `manual`.
     pub billing_reason: Option<String>,
-    /// Until when the invoice pays for its subscription, in Unix seconds: the latest end of a
+    /// The time until which the invoice pays for its subscription, in Unix seconds: the latest end of a
     /// period among the lines that bill the subscription itself. None for a trial.
     pub period_end: Option<i64>,
     pub pact_id: Option<String>,

@@ -83,7 +83,7 @@ pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
     postings
 }
 
-/// From which account to which account an entry moves money, and how much in minor units.
+/// The account from which an entry moves money, the account to which it moves it, and the amount in minor units.
 fn flow(record: &Record, entry: LedgerEntry) -> (Account, Account, i64) {
     let text = |part: &Option<Part<String>>| part.as_ref().map(|part| part.value.clone());
     let pact = text(&record.pact_id).map_or(Account::Held, Account::Released);

@@ -21,7 +21,7 @@ pub enum State {
 }
 
 impl State {
-    /// Those that are not the provider's own status.
+    /// The states that are not the provider's own status.
     pub const KNOWN: [State; 5] = [
         State::RequiresPaymentMethod,
         State::Succeeded,

@@ -7,7 +7,7 @@ use super::{Event, Object};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Until when the subscription is paid, in Unix seconds.
+    /// The time until which the subscription is paid, in Unix seconds.
     pub period_end: Option<i64>,
     pub customer: Option<Part<String>>,
     /// The id of the agreement that the subscription's licence belongs to.

@@ -126,7 +126,7 @@ pub struct Entry {
 struct Object {
     /// An [`Inner`] as JSON; the hash is over these bytes.
     entry: String,
-    /// In hex.
+    /// The value in hex.
     hash: String,
 }
 

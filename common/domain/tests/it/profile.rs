@@ -178,7 +178,7 @@ fn each_profile_is_found_by_its_name_alone() {
     assert!(PaymentProfile::named("another").is_none());
 }
 
-/// By what the bodies are signed, how they are read, what the header of the shop holds, the answer to a duplicate, the
+/// How the bodies are signed and read, what the header of the shop holds, the answer to a duplicate, the
 /// header of the access token, how many topics have another name, and whether something is said of failures and
 /// beware.
 #[test]

@@ -65,7 +65,7 @@ struct Product {
 }
 
 impl Storefront {
-    /// Those of the variants that are on sale, by id. Without a shop, the address of the API
+    /// Finds the variants that are on sale, by id. Without a shop, the address of the API
     /// decides.
     pub async fn variants(
         &self,

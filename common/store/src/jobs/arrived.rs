@@ -36,7 +36,7 @@ pub async fn latest(db: &Db, after: JobId, limit: usize) -> Result<Vec<JobId>> {
         .await
 }
 
-/// Those of these jobs that are deliveries, by id.
+/// Reads the jobs that are deliveries among these, by id.
 pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
     let mut found = Vec::new();
     for ids in ids.chunks(500) {

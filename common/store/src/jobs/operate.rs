@@ -2,7 +2,7 @@
 //! one transaction, which includes its entry in the audit. When two operators take the same job,
 //! only one of them gets it.
 //!
-//! Of the jobs that are done only deliveries are replayed, because merging a delivery a second
+//! Among the jobs that are done only deliveries are requeued, because merging a delivery a second
 //! time changes nothing. Replaying a call would ask a provider for the same thing a second time.
 
 use std::collections::BTreeMap;

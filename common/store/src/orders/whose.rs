@@ -1,4 +1,4 @@
-//! Whose an order is, by ids alone: the customer's id that an order names, the orders of a customer, and those of an
+//! Who an order belongs to, by ids alone: the customer's id that an order names, the orders of a customer, and those of an
 //! e-mail address, which are found by its key. No personal column is selected here.
 
 use std::cmp::Reverse;
@@ -57,7 +57,7 @@ pub async fn of_customer(db: &Db, shop: &str, customer: i64, limit: i64) -> Resu
     .await
 }
 
-/// In how many shops an e-mail address is searched.
+/// The most shops in which an e-mail address is searched.
 const MOST_SHOPS: i64 = 200;
 
 /// Orders that name this e-mail address in any spelling, at most `limit`, in the first 200 shops, because

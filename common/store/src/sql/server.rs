@@ -49,7 +49,7 @@ pub enum Access {
 pub struct Oldest {
     /// The process that holds it. None for a prepared transaction.
     pub process: Option<i64>,
-    /// Whose it is, and what it does.
+    /// The user of the session, and what it does.
     pub whose: String,
     /// How long ago it began. None for the reader of a standby.
     pub age: Option<Duration>,

@@ -11,7 +11,7 @@ use crate::both::sql::{scratch, times};
 /// `LARGE_FILE_TIMES=10` there are ten times as many.
 const ROWS: i64 = 60_000;
 const MIB: u64 = 48;
-/// Of one transaction.
+/// How many rows one transaction inserts.
 const CHUNK: usize = 2_000;
 /// Within this time the log is emptied, on a busy machine too.
 const LONGEST: Duration = Duration::from_secs(10);

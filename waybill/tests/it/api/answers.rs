@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::backend::Backend;
 use crate::support::process::{Process, free_port, is_ready, output, settings};
 
-/// Of each case that the clients go through, in their order.
+/// The status that each case of the clients gets, in their order.
 const EXPECTED: [&str; 8] = ["413", "413", "401", "413", "404", "405", "415", "401"];
 const ROUNDS: usize = 100;
 

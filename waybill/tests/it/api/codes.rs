@@ -87,7 +87,7 @@ async fn webhooks_and_orders(seen: &mut Seen, mut desk: Desk) {
     seen.sent(service.request(&order("orders/create", 1))).await;
     held.rollback().await.unwrap();
     service.db().close().await;
-    // Of deliveries alone: what only reads deduplicates nothing.
+    // Only deliveries are deduplicated, so no read answers with these codes.
     for request in [
         service.get(order_path).bearer_auth(&key),
         service.get("/orders/7/track"),

@@ -130,7 +130,7 @@ async fn who_watches_sees_each_delivery_and_what_becomes_of_it() {
         "{}",
         paid.all
     );
-    // Of what dies and of what is refused nothing is said of whom it is about.
+    // What dies and what is refused does not say whom it is about.
     let person = serde_json::json!({"id": CANARY, "email": CANARY}).to_string();
     deliver(&service, &storefront("orders/paid", person)).await;
     let forged = storefront("orders/create", format!("{{\"email\": \"{CANARY}\"}}")).header(

@@ -12,7 +12,7 @@ use super::generated::is_update;
 use super::markdown::root;
 use crate::support::process::output;
 
-/// Those of the releases: a library of one of them is in the list.
+/// The targets of the releases: a library that one of them has is in the list.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 const SBOM: &str = "waybill/components/sbom.json";
 const NOTICES: &str = "waybill/components/notices.txt";

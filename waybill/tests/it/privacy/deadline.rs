@@ -45,7 +45,7 @@ const DAY: Duration = Duration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Until then their store is down.
 const DOWN: Duration = Duration::from_mins(24 * 1440 + 1296);
-/// Of the last five days.
+/// A request is pressing during its last five days.
 const PRESSING: Duration = Duration::from_hours(5 * 24);
 /// A run takes no time on a clock that stands still, but a claim or a lack of room sets a job
 /// back by less than this.

@@ -235,7 +235,7 @@ async fn a_login_is_sent_and_its_refusal_is_for_later() {
     mailer.send(id(), ADA, &mail()).await.unwrap();
     let said = server.said();
     assert_eq!(said[0], "EHLO mail.shop.example");
-    // Of "\0waybill\0p@ss".
+    // This is the base64 of "\0waybill\0p@ss".
     assert_eq!(said[1], "AUTH PLAIN AHdheWJpbGwAcEBzcw==");
     server.at("AUTH", Reply::Code(535));
     let sent = mailer.send(id(), ADA, &mail()).await;

@@ -17,7 +17,7 @@ use crate::support::{eventually, pause};
 
 const STRANGERS: usize = 2000;
 
-/// Of how many addresses they come: each has less than its share of the connections.
+/// The number of addresses that they come from: each has less than its share of the connections.
 const ADDRESSES: usize = 40;
 
 /// What the slowest delivery of a second may take at rest without being called slow: below it a

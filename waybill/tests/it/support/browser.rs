@@ -15,7 +15,7 @@ pub struct Browser {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Of the one tab.
+    /// The session of the one tab.
     session: Option<String>,
     calls: u64,
     events: Vec<Value>,

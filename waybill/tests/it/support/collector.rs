@@ -128,7 +128,7 @@ impl Collector {
         scopes.flat_map(|it| it.spans).collect()
     }
 
-    /// Whose spans have come.
+    /// The processes whose spans have come.
     pub fn resources(&self) -> Vec<Resource> {
         let resources = self.traces().into_iter().flat_map(|it| it.resource_spans);
         resources.filter_map(|it| it.resource).collect()

@@ -58,7 +58,7 @@ impl Delivery {
         self.header("X-Storefront-Webhook-Id", id)
     }
 
-    /// Of another shop than [`SHOP`].
+    /// The same delivery from another shop than [`SHOP`].
     pub fn of_shop(self, shop: &str) -> Self {
         self.header("X-Storefront-Shop-Domain", shop)
     }

@@ -68,7 +68,7 @@ struct Progress {
     scan: Scan,
     /// The storefront's orders that were found so far, in whatever way.
     orders: BTreeSet<i64>,
-    /// Those of them that an id led to. Only these lead to the payment provider's customers.
+    /// The orders among them that an id led to. Only these lead to the payment provider's customers.
     orders_by_id: BTreeSet<i64>,
     /// Requests whose exports are to be removed.
     ended_exports: BTreeSet<Uuid>,
@@ -318,9 +318,9 @@ async fn erase(
 
 /// Where the progress is noted.
 enum Note {
-    /// In the row of the request of this job.
+    /// The progress is kept in the row of the request of this job.
     Request(JobId),
-    /// In the body of this job, beside the orders that it is about.
+    /// The progress is kept in the body of this job, beside the orders that it is about.
     Again(JobId, BTreeSet<i64>),
 }
 

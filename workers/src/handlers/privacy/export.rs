@@ -39,7 +39,7 @@ use uuid::Uuid;
 use super::{Done, Written};
 use crate::failure::{Later, Unfinished};
 
-/// Of the document and its manifest.
+/// The version of the document and its manifest.
 const FORMAT: &str = "waybill-export/1";
 const DOCUMENT: &str = "export.json";
 
@@ -64,7 +64,7 @@ const OVERTAKEN: Later = Later {
 /// Exports that are removed between two looks at what is left.
 const CHUNK: i64 = 100;
 
-/// Whose data was read, and which tombstones they had before that.
+/// The people whose data was read, and the tombstones that they had before that.
 pub struct Seen {
     shop: String,
     keys: BTreeSet<Uuid>,

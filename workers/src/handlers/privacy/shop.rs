@@ -51,7 +51,7 @@ const ROWS: i64 = 100;
 /// Jobs of webhooks that are deleted with one statement.
 const JOBS: usize = 512;
 
-/// Between two batches the others have the database to themselves for so many times as long as
+/// Between two batches of an erasure the others have the database to themselves for so many times as long as
 /// the batch took: nobody waits for an erasure, and intake must not wait because of it.
 const REST: u32 = 4;
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ enum Phase {
     Exports,
     Jobs,
     Events,
-    /// Of exports, from the store.
+    /// Exports are removed from the store.
     Removal,
     Over,
 }

@@ -24,7 +24,7 @@ const INDEX: Source = (
 
 /// Rows of the table. With `MIGRATED_TIMES=25` there are five million.
 const ROWS: i64 = 200_000;
-/// Of one statement.
+/// How many rows one statement inserts.
 const CHUNK: i64 = 5_000;
 /// A migration waits for a lock for half a second, and whoever comes meanwhile waits behind it, on a busy
 /// machine a little longer.

@@ -100,7 +100,7 @@ async fn a_duplicate_changes_nothing_in_the_database() {
         let first = order("orders/create", nth).id(&format!("w-{nth}"));
         is(&service, &first, 200, OK).await;
     }
-    // Of each row: where it lies, and the transaction that wrote or locked it last.
+    // Each row is shown by where it lies, and by the transaction that wrote or locked it last.
     let rows = async || -> Vec<String> {
         let sql = if is_distributed() {
             "select concat_ws(' ', id, ctid, xmin, xmax, job_id, expires_at) as row

@@ -124,7 +124,7 @@ fn delivery(seed: u64) -> Delivery {
     order("orders/create", seed).id(&format!("w-{seed}"))
 }
 
-/// Of each of these deliveries there is one effect of each kind.
+/// Checks that each of these deliveries has one effect of each kind.
 pub async fn one_effect_each(url: &str, accepted: &BTreeSet<u64>) {
     let db = Db::open(url, 2).await.unwrap();
     within(Duration::from_mins(1), "no job is left", async || {

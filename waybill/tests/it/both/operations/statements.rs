@@ -13,7 +13,7 @@ use crate::support::statements::{self, Statement};
 /// Rows of each table. From about a thousand on PostgreSQL prefers an index to the whole table.
 const ROWS: i64 = 4_000;
 
-/// Of the largest tables.
+/// How many rows the largest tables get.
 const MANY_ROWS: i64 = 20_000;
 
 /// Tables that may be read whole, and why they stay small.

@@ -556,7 +556,7 @@ async fn the_order_of_a_subscription_is_paid_by_its_invoice_and_refunded_with_it
         }
         assert_eq!(state(nth).await, "refunded", "{refund_first}");
     }
-    // Of the later generation the invoice names its payment, if anything does.
+    // In bodies of the later generation, only the invoice can name its payment.
     let link = json!({"amount_total": 900, "invoice": null});
     deliver(&service, &subscribed(&service, 6, "paid", &link)).await;
     let mut invoice = crate::support::payment::invoice("in_6", "sub_6", 900, 30);

@@ -145,7 +145,7 @@ async fn event_counts(db: &Db) -> BTreeMap<(String, String), i64> {
 fn alike(rows: &Rows, order: usize) -> Rows {
     let line = |line: &String| {
         let tokens = line.split(' ');
-        // Of equal seconds the bodies' hashes decide, and the names are in the bodies.
+        // When seconds are equal the bodies' hashes decide, and the names are in the bodies.
         let tokens = tokens.filter(|token| !token.starts_with("version_tie="));
         let tokens = tokens.map(|token| match token {
             _ if token == format!("pact_id={}", pact_id_of(order)) => "pact_id=its",

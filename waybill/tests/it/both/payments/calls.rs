@@ -143,7 +143,7 @@ async fn a_payment_that_neither_we_nor_a_checkout_began_is_left_to_the_provider(
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server);
     let service = with_api(service, &sandbox).start().await;
-    // Of an invoice, which it has not named since 2025-03-31.
+    // The intent is an invoice's, which intents have not named since 2025-03-31.
     for attempt in 1..=3 {
         let mut failed = declined("pi_1", 1000, attempt, "insufficient_funds");
         failed["metadata"] = json!({});

@@ -610,7 +610,7 @@ async fn what_the_provider_refuses_is_refused_for_good_and_its_order_called_off(
     assert_eq!(order["fulfillment"]["state"], "cancelled");
     let reported = kinds(service.db(), "checkout", id).await;
     assert_eq!(reported, ["order.created", "order.cancelled"]);
-    // Of an amount that only the provider knows to be too much.
+    // Only the provider knows that this amount is too much.
     let mut much = mug();
     much["line_items"][0] =
         json!({"name": "Palace", "amount": 99_999_999, "currency": "USD", "quantity": 999});
@@ -861,7 +861,7 @@ async fn who_may_not_open_checkouts_gets_that_answer_in_a_message() {
         "return_url": "https://shop.example/thanks",
     });
     opened(&service, &seeing, None, &variant).await;
-    // Whose variant it may be is not clear, or nobody's.
+    // It is not clear which shop the variant belongs to, or it belongs to none.
     for shops in [&["a.example", "b.example", "checkout"][..], &["checkout"]] {
         let unclear = service.api_key_for("unclear", &of_shops(shops)).await;
         let (status, _, message) = refused(&service, &unclear, &variant.to_string()).await;

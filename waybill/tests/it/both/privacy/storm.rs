@@ -53,7 +53,7 @@ const MOST_KILLS: usize = 15;
 /// Within this time after an erasure the database's files are cleared of what it erased.
 const CLEARED: Duration = Duration::from_mins(4);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(3);
-/// Of the stuck orders, whose jobs fail until then.
+/// How long the jobs of the stuck orders fail.
 const STUCK_FOR: Duration = Duration::from_secs(5);
 
 /// Jobs that something is to be done about now. Links and retries put down for later are not.

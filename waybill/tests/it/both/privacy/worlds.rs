@@ -96,7 +96,7 @@ struct Pays {
 struct Order {
     id: i64,
     customer: Option<i64>,
-    /// Whose address was typed, and which number.
+    /// The number of the person whose address was typed.
     email: u64,
     phone: Option<u64>,
 }
@@ -276,7 +276,7 @@ fn is_of_subscription(kind: u64) -> bool {
     kind == 3 || kind == 4
 }
 
-/// Of an order, whose payer has its address, or of none.
+/// A payment of an order, whose payer has the order's address, or of no order.
 fn payment(
     service: &Service,
     seed: u64,

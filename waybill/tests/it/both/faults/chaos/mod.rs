@@ -234,7 +234,7 @@ impl Processes {
     fn add(&mut self, name: &'static str, arguments: Vec<String>) {
         let file = format!("clock-{}", self.running.len());
         let clock = WallClock::at(self.starts.log.with_file_name(file));
-        // Of two versions each has an ingress and a worker of each queue.
+        // When two versions run, each has an ingress and a worker of each queue.
         let of_its_name = self.running.iter().filter(|it| it.name == name).count();
         let version = of_its_name % self.starts.versions.len();
         let process = self.starts.start(version, name, &arguments, &clock);

@@ -318,7 +318,7 @@ const fn area(point: Point) -> (Area, On) {
 /// One point as a test asks for it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Of a point outside of transactions its own name, or the function in which the transaction begins.
+    /// The function in which the transaction begins. A point outside of transactions has its own name here.
     pub of: String,
     /// The same, with the moment.
     pub name: String,
