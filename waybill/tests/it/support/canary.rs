@@ -172,7 +172,8 @@ pub async fn scan_database_files(backend: &Backend, gaps: Gaps, found: &mut Foun
         return;
     }
     let path = backend.database_url.trim_start_matches("sqlite://");
-    for suffix in ["", "-wal", "-shm"] {
+    // The log is read before the file, because the service empties it into the file at any moment.
+    for suffix in ["-wal", "", "-shm"] {
         scan_files(Path::new(&format!("{path}{suffix}")), found);
     }
 }
