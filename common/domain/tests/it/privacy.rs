@@ -1,15 +1,25 @@
 //! Handlers read the same from an erased body as from the whole body, except for the person.
 
+mod erased_body;
+mod journal;
+mod keys;
+mod link;
+mod mentions;
+mod operator_view;
+mod person;
+mod transparency;
+
 use std::time::Duration;
 
 use domain::json::{Problem, Unreadable};
 use domain::order::Order;
 use domain::payment::{Event, Object};
 use domain::privacy::{
-    ALARM, Mentions, PERIOD, Person, Request, State, Topic, WARNING, email_key, erased_body, phone,
-    phone_key,
+    ALARM, Mentions, PERIOD, Person, Request, State, Topic, WARNING, email, email_key, erased_body,
+    phone, phone_key,
 };
 use serde_json::{Value, json};
+use strum::VariantArray;
 
 use crate::payment;
 
@@ -167,4 +177,74 @@ fn addresses_and_numbers_are_kept_in_the_form_in_which_they_are_compared() {
     assert_eq!(phone("111 1112").as_deref(), Some("1111112"));
     assert_eq!(phone("12345"), None);
     assert_eq!(phone("123456").as_deref(), Some("123456"));
+}
+
+const REQUEST: &str = r#"{"shop_id":7,"shop_domain":"Acme.example","orders_requested":[1,"2"],
+    "customer":{"id":9,"email":"Ann@Example.com","phone":null},"data_request":{"id":3}}"#;
+const REDACT: &str = r#"{"shop_id":7,"shop_domain":"acme.example","orders_to_redact":[],
+    "customer":{"email":"ann@example.com"}}"#;
+const SHOP: &str = r#"{"shop_id":7,"shop_domain":"acme.example"}"#;
+
+#[test]
+fn a_request_says_its_shop_whom_it_is_about_and_which_orders() {
+    let read = Request::read(Topic::DataRequest, REQUEST.as_bytes()).unwrap();
+    assert_eq!(read.shop, "acme.example");
+    assert_eq!(read.orders, [1, 2]);
+    assert_eq!(read.person.id, Some(9));
+    assert_eq!(read.person.email.as_deref(), Some("Ann@Example.com"));
+    let read = Request::read(Topic::Redact, REDACT.as_bytes()).unwrap();
+    assert_eq!((read.person.id, read.orders.len()), (None, 0));
+    let read = Request::read(Topic::ShopRedact, SHOP.as_bytes()).unwrap();
+    assert_eq!(read.person, Person::default());
+}
+
+#[test]
+fn a_body_is_read_under_its_own_topic_alone() {
+    let bodies = [REQUEST, REDACT, SHOP];
+    for (i, topic) in Topic::VARIANTS.iter().copied().enumerate() {
+        for (j, body) in bodies.iter().enumerate() {
+            let read = Request::read(topic, body.as_bytes());
+            assert_eq!(read.is_ok(), i == j, "{} with body {j}", topic.into_str());
+        }
+    }
+    let order = r#"{"id":1,"shop_domain":"acme.example","line_items":[]}"#;
+    for &topic in Topic::VARIANTS {
+        assert!(Request::read(topic, order.as_bytes()).is_err());
+    }
+}
+
+#[test]
+fn a_request_about_nobody_is_known_as_such() {
+    let nobody = r#"{"shop_domain":"acme.example","orders_to_redact":[],"customer":{}}"#;
+    let nobody = Request::read(Topic::Redact, nobody.as_bytes()).unwrap();
+    assert!(nobody.is_about_nobody());
+    let somebody = Request::read(Topic::Redact, REDACT.as_bytes()).unwrap();
+    assert!(!somebody.is_about_nobody());
+}
+
+#[test]
+fn numbers_and_addresses_are_compared_however_they_are_written() {
+    assert_eq!(email(" Ann@Example.COM "), email("ann@example.com"));
+    assert_eq!(phone("+1 (555) 123-4567"), phone("15551234567"));
+    assert_eq!(phone("12 34"), None);
+    assert_eq!(email("ÄNN@Exämple.com"), email("änn@exämple.com"));
+    for same in [
+        "+49 30/1234567",
+        "tel:+49-30-1234567",
+        "+49\u{a0}30\u{202f}1234567",
+        "+49 (0) 30 1234567",
+        "0049 30 1234567 x12",
+        "+49.30.1234567 ext. 12",
+        "+４９ ３０ １２３４５６７",
+    ] {
+        assert_eq!(phone(same).as_deref(), Some("49301234567"), "{same}");
+    }
+    assert_eq!(phone("000000"), None, "a number that nobody has");
+    let compared = phone("0000 491 234567").unwrap();
+    assert_eq!(
+        phone(&compared),
+        Some(compared),
+        "the form of a form is itself"
+    );
+    assert_eq!(phone("call Ann"), None);
 }
