@@ -1070,8 +1070,7 @@ create table privacy_keys (
     created_at bigint not null
 );
 
--- The audit, append-only. The hash of each entry is made with our key and covers the entry before
--- it.
+-- The audit, append-only. Each entry is a leaf of a Merkle tree, and has its hash as such.
 create table audit (
     number bigint primary key,
     at bigint not null,
@@ -1088,18 +1087,11 @@ create table audit (
 
 create index audit_object on audit (object_id, number);
 
--- One row: the number and the hash of the last entry. It is locked by each transaction that adds an entry.
+-- One row: the number of the last entry and the roots of the whole subtrees of all entries, with a code over both that
+-- is made with our key. It is locked by each transaction that adds an entry.
 create table audit_head (
     id bigint primary key,
     number bigint not null,
-    hash bytea not null
-);
-
--- One row: the number and the hash of the last entry, with a code that is made with our key. A chain that ends before
--- this entry was cut.
-create table audit_seal (
-    id bigint primary key,
-    number bigint not null,
-    hash bytea not null,
+    roots bytea not null,
     code bytea not null
 );

@@ -6,7 +6,7 @@
 //! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
 //! deliveries are limited, and beyond that the answer is 503 at once.
 //!
-//! Privacy requests have batches of their own. Each is also written to the audit, whose chain one
+//! Privacy requests have batches of their own. Each is also written to the audit, whose log one
 //! transaction at a time goes on with, and no other delivery waits for that.
 //!
 //! These invariants hold. A delivery is answered as accepted only after its job is committed, and

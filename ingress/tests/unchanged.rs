@@ -19,6 +19,13 @@ struct Change {
 
 const ON_PURPOSE: &[Change] = &[
     Change {
+        why: "The audit is a transparency log alone, and no chain beside it.",
+        now: &[(
+            "/components/schemas/AuditEntry/properties/hash/description",
+            Some(r#""Of this entry as a leaf of the log, in hex.""#),
+        )],
+    },
+    Change {
         why: "A database that does not know every erasure of the journal is not served.",
         now: &[
             (

@@ -6,6 +6,11 @@ use std::ffi::OsString;
 /// Each as it ends a command line, or as the value of a setting; the last word is the one that is not known.
 const GONE: &[(&str, &str)] = &[
     (
+        "audit checkpoint --since",
+        "`waybill audit verify --head` takes the second and third line of a checkpoint, with a colon between, and says \
+         whether the entries of then are still there",
+    ),
+    (
         "conformance",
         "Waybill's own tests try its receiver so. `waybill trigger` posts a delivery, and `waybill connect` says why \
          one of a provider is refused",

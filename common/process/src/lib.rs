@@ -20,7 +20,7 @@ use domain::time::Timestamp;
 use platform::clock::Clock;
 use store::migrations::{self, copy};
 use store::sql::{self, Db};
-use store::{api_keys, audit, identity_provider, privacy_keys};
+use store::{api_keys, identity_provider, privacy_keys};
 
 use config::{private_files, protections};
 use journal::Journal;
@@ -121,7 +121,6 @@ impl Parts {
             None => Bus::local(),
         };
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
-        audit::seal_older(&db, &keys, clock.now()).await?;
         if let Some(identity) = &config.identity {
             identity_provider::claim(&db, &clock, &identity.url).await?;
         }

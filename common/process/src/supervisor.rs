@@ -62,7 +62,7 @@ struct Socket(UnixDatagram);
 impl Socket {
     fn connect(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
-        // A supervisor that does not read must not hold up a task.
+        // A supervisor that does not read must not hold up a task. The crate sd-notify would wait for it for ever.
         socket.set_nonblocking(true)?;
         socket.connect(path)?;
         Ok(Socket(socket))

@@ -2,13 +2,13 @@
 //! organizations and API keys, with the time and how many rows it concerned. It has no personal
 //! data.
 //!
-//! Entries are only added. The hash of each entry is made with our key from the entry and the
-//! hash before it, so [`verify`] finds an entry that was changed, removed or inserted. The table
-//! `audit_seal` has the end of the chain, sealed with the same key: somebody who removes the last
-//! entries and sets the head back cannot make the seal for what is left. Somebody who removes all
-//! three tables leaves privacy requests without any entry about them. Somebody who also removes
-//! the requests, or who has kept an older seal to put it back, is found only by comparing with a
-//! head that was kept elsewhere.
+//! Entries are only added, and are the leaves of a Merkle tree (`domain::privacy::transparency`). The
+//! table `audit_head` has the tree's size and its subtrees' roots with a code that is made with our
+//! key, so [`verify`] finds an entry that was changed, removed, inserted or cut off at the end:
+//! nobody without the key can make the code for another tree. Somebody who empties both tables leaves
+//! privacy requests without any entry about them. Somebody who also removes the requests, or who has
+//! kept an older head to put it back, is found only by comparing with a head or a checkpoint that was
+//! kept elsewhere.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::privacy::Keys;
+use domain::privacy::transparency::{Hash, Tree, record_hash};
 use domain::time::Timestamp;
 
 /// The actors of entries, which say who did something. [`LINK`] is somebody who has a link to an
@@ -91,9 +92,9 @@ pub struct AuditEntry {
     /// Counts and ids.
     #[schema(value_type = Object)]
     pub details: Value,
-    /// Of this entry and the one before it, in hex.
+    /// Of this entry as a leaf of the log, in hex.
     pub hash: String,
-    /// As it was hashed.
+    /// The details as they were written.
     #[serde(skip)]
     text: String,
 }
@@ -104,12 +105,11 @@ pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> R
 }
 
 /// Adds entries, each with the time at which it was done; the first is for now. The number of statements
-/// is the same for any number of entries. This locks the chain until the transaction commits, so it
+/// is the same for any number of entries. This locks the log until the transaction commits, so it
 /// should be the last statement.
 ///
-/// A chain that somebody cut is continued, because intake must not stop for it. The number of the
-/// next entry comes after all numbers that are known, so that [`verify`] finds the gap, and an
-/// entry of its own says what was found.
+/// A log that somebody changed is continued, because intake must not stop for it. An entry of its own
+/// says so, and [`verify`] finds it from then on.
 pub async fn append_all(
     tx: &mut Tx,
     keys: &Keys,
@@ -118,188 +118,130 @@ pub async fn append_all(
     let Some((_, now)) = entries.first() else {
         return Ok(());
     };
-    let last = resume(tx, keys, *now).await?;
-    let last = insert(tx, keys, last, entries).await?;
-    save(tx, keys, &last).await
-}
-
-/// Seals a chain that was written by a version without seals, and records that in the chain.
-pub async fn seal_older(db: &Db, keys: &Keys, now: Timestamp) -> Result<()> {
-    let sealed = db.query(SEAL).fetch_optional().await?;
-    if sealed.is_some() || newest(db, 1).await?.is_empty() {
-        return Ok(());
-    }
-    let mut tx = db.begin().await?;
-    let last = resume(&mut tx, keys, now).await?;
-    save(&mut tx, keys, &last).await?;
-    tx.commit().await
-}
-
-/// The last entry, which the next one follows.
-#[derive(Clone)]
-struct Last {
-    number: i64,
-    hash: Vec<u8>,
-}
-
-/// The action of an entry that says what is wrong with the end of the chain.
-const BROKEN: &str = "audit.broken";
-/// The action of the entry with which the chain of an older version got its seal.
-const SEALED: &str = "audit.sealed";
-
-const SEAL: &str = "select number, hash, code from audit_seal where id = 1";
-
-/// Locks the chain and returns its end. If something is wrong with the end, an entry that says so
-/// is added first.
-async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Last> {
-    let head = locked(tx).await?;
-    let newest = tx
-        .query("select number, hash from audit order by number desc limit 1")
-        .fetch_optional()
-        .await?;
-    let newest = newest.as_ref().map(end).transpose()?;
-    let seal = tx.query(SEAL).fetch_optional().await?;
-    let is_new = newest.is_none() && seal.is_none() && head.number == 0;
-    let last = newest.unwrap_or(Last {
-        number: 0,
-        hash: begin(keys).to_vec(),
-    });
-    if is_new {
-        return Ok(last);
-    }
-    let is_head = head.number == last.number && head.hash == last.hash;
-    let (last, action, found) = match seal.as_ref().map(|row| sealed(keys, row)).transpose()? {
-        None if is_head => (last, SEALED, "no seal"),
-        None => (last, BROKEN, "another head, and no seal"),
-        Some(None) => (last, BROKEN, "a seal that is not ours"),
-        Some(Some(seal)) if seal.number > last.number => {
-            (seal, BROKEN, "fewer entries than sealed")
-        }
-        Some(Some(_)) if is_head => return Ok(last),
-        Some(Some(_)) => (last, BROKEN, "another head"),
-    };
-    let entry = New {
-        actor: WORKER,
-        action,
-        object_id: "audit",
-        shop: None,
-        details: json!({"found": found, "after": last.number}),
-    };
-    insert(tx, keys, last, vec![(entry, now)]).await
-}
-
-/// Locks the chain until the transaction commits.
-pub(crate) async fn lock(tx: &mut Tx) -> Result<()> {
-    locked(tx).await.map(drop)
-}
-
-/// Locks the head, and returns it.
-async fn locked(tx: &mut Tx) -> Result<Last> {
-    const HEAD: &str = "select number, hash from audit_head where id = 1 for update";
-    if let Some(head) = tx.query(HEAD).fetch_optional().await? {
-        return end(&head);
-    }
-    tx.query(
-        "insert into audit_head (id, number, hash) values (1, 0, $1) on conflict (id) do nothing",
-    )
-    .bind([0u8; 32].as_slice())
-    .execute()
-    .await?;
-    end(&tx.query(HEAD).fetch_one().await?)
-}
-
-/// An entry as it is written.
-struct Entry<'a> {
-    new: New<'a>,
-    at: Timestamp,
-    number: i64,
-    details: String,
-    hash: [u8; 32],
-}
-
-/// Inserts entries after `last`, and returns the last of them.
-async fn insert(
-    tx: &mut Tx,
-    keys: &Keys,
-    mut last: Last,
-    entries: Vec<(New<'_>, Timestamp)>,
-) -> Result<Last> {
-    let mut chain = Vec::with_capacity(entries.len());
-    for (new, at) in entries {
-        let number = last.number + 1;
-        let details = new.details.to_string();
-        let names = [new.actor, new.action, new.object_id];
-        let hash = hash(keys, &last.hash, number, at, names, new.shop, &details);
-        last = Last {
-            number,
-            hash: hash.to_vec(),
-        };
-        chain.push(Entry {
-            new,
-            at,
-            number,
-            details,
-            hash,
-        });
-    }
-    let chain = || chain.iter();
-    let columns = [
-        column("number", chain().map(|it| it.number)),
-        column("at", chain().map(|it| it.at.0)),
-        column("actor", chain().map(|it| it.new.actor)),
-        column("action", chain().map(|it| it.new.action)),
-        column("object_id", chain().map(|it| it.new.object_id)),
-        column("shop", chain().map(|it| it.new.shop)),
-        column("details", chain().map(|it| it.details.as_str())),
-        column("hash", chain().map(|it| it.hash.as_slice())),
-    ];
-    tx.insert("audit", &columns, "").await?;
-    Ok(last)
-}
-
-/// Saves the end of the chain, as the head for the next entry and sealed with our key for
-/// [`verify`].
-async fn save(tx: &mut Tx, keys: &Keys, last: &Last) -> Result<()> {
-    tx.query("update audit_head set number = $1, hash = $2 where id = 1")
-        .bind(last.number)
-        .bind(last.hash.as_slice())
+    let mut tree = resume(tx, keys, *now).await?;
+    insert(tx, &mut tree, entries).await?;
+    tx.query("update audit_head set number = $1, roots = $2, code = $3 where id = 1")
+        .bind(tree.size().cast_signed())
+        .bind(tree.bytes())
+        .bind(code(keys, &tree).as_slice())
         .execute()
         .await?;
-    tx.query(
-        "insert into audit_seal (id, number, hash, code) values (1, $1, $2, $3)
-         on conflict (id) do update
-         set number = excluded.number, hash = excluded.hash, code = excluded.code",
-    )
-    .bind(last.number)
-    .bind(last.hash.as_slice())
-    .bind(seal(keys, last).as_slice())
-    .execute()
-    .await?;
     Ok(())
 }
 
-fn end(row: &Row) -> Result<Last> {
-    Ok(Last {
-        number: row.get("number")?,
-        hash: row.get("hash")?,
-    })
+/// The action of an entry that says that the log before it was changed.
+const BROKEN: &str = "audit.broken";
+
+/// Locks the log and returns its tree. If its head is not as it was written, or there are entries that
+/// it does not know, an entry that says so is added first, to a tree that can be the tree of no entries.
+/// Entries that are missing at the end leave a gap in the numbers.
+async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Tree> {
+    let (head, newest) = locked(tx, keys).await?;
+    let known = head.as_ref().map_or(0, Tree::size);
+    let found = match head {
+        Some(tree) if newest <= tree.size() => return Ok(tree),
+        Some(_) => "entries after the head",
+        None => "a head that is not ours",
+    };
+    let mut tree = Tree::unknown(newest.max(known));
+    let entry = New {
+        actor: WORKER,
+        action: BROKEN,
+        object_id: "audit",
+        shop: None,
+        details: json!({"found": found, "after": tree.size()}),
+    };
+    insert(tx, &mut tree, vec![(entry, now)]).await?;
+    Ok(tree)
 }
 
-/// The hash before the first entry, for a chain that has a seal from its beginning.
-fn begin(keys: &Keys) -> [u8; 32] {
-    keys.code("audit begin", &[])
+/// Locks the log until the transaction commits.
+pub(crate) async fn lock(tx: &mut Tx, keys: &Keys) -> Result<()> {
+    locked(tx, keys).await.map(drop)
 }
 
-fn seal(keys: &Keys, last: &Last) -> [u8; 32] {
-    keys.code("audit seal", &[&last.number.to_be_bytes(), &last.hash])
+/// Locks the head, and returns its tree, which is None if the head is not ours, and the number of the
+/// newest entry. While somebody else held the lock, that number may be older than the head.
+async fn locked(tx: &mut Tx, keys: &Keys) -> Result<(Option<Tree>, u64)> {
+    const HEAD: &str =
+        "select number, roots, code, (select coalesce(max(number), 0) from audit) as newest
+         from audit_head where id = 1 for update";
+    const FIRST: &str = "insert into audit_head (id, number, roots, code) values (1, 0, $1, $2)
+         on conflict (id) do nothing";
+    let row = if let Some(row) = tx.query(HEAD).fetch_optional().await? {
+        row
+    } else {
+        let empty = Tree::default();
+        let first = tx.query(FIRST).bind(empty.bytes());
+        first.bind(code(keys, &empty).as_slice()).execute().await?;
+        tx.query(HEAD).fetch_one().await?
+    };
+    let newest: i64 = row.get("newest")?;
+    Ok((read_head(keys, &row)?, newest.unsigned_abs()))
 }
 
-/// The end of the chain that a seal stands for. None when the seal was not made with our key.
-fn sealed(keys: &Keys, row: &Row) -> Result<Option<Last>> {
-    let last = end(row)?;
-    let code: Vec<u8> = row.get("code")?;
-    let is_ours = bool::from(seal(keys, &last).as_slice().ct_eq(&code));
-    Ok(is_ours.then_some(last))
+/// The tree of a row of the head. None if it was not made with our key.
+fn read_head(keys: &Keys, row: &Row) -> Result<Option<Tree>> {
+    let (size, given): (i64, Vec<u8>) = (row.get("number")?, row.get("code")?);
+    let tree = Tree::read(size.cast_unsigned(), &row.get::<Vec<u8>>("roots")?);
+    Ok(tree.filter(|tree| code(keys, tree).as_slice().ct_eq(&given).into()))
+}
+
+fn code(keys: &Keys, tree: &Tree) -> [u8; 32] {
+    keys.code("audit head", &[&tree.size().to_be_bytes(), &tree.bytes()])
+}
+
+/// An entry as it is a leaf of the log: JSON, in which the details are the text that was written.
+#[derive(Serialize)]
+struct Leaf<'a> {
+    action: &'a str,
+    actor: &'a str,
+    at: i64,
+    details: &'a str,
+    number: i64,
+    object_id: &'a str,
+    shop: Option<&'a str>,
+}
+
+impl Leaf<'_> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers are JSON")
+    }
+}
+
+/// Inserts entries after those of the tree, and adds them to the tree.
+async fn insert(tx: &mut Tx, tree: &mut Tree, entries: Vec<(New<'_>, Timestamp)>) -> Result<()> {
+    let rows: Vec<_> = (tree.size().cast_signed() + 1..)
+        .zip(&entries)
+        .map(|(number, (new, at))| {
+            let details = new.details.to_string();
+            let leaf = Leaf {
+                action: new.action,
+                actor: new.actor,
+                at: at.0,
+                details: &details,
+                number,
+                object_id: new.object_id,
+                shop: new.shop,
+            };
+            let hash = record_hash(leaf.text().as_bytes());
+            tree.push(hash);
+            (number, at.0, new, details, hash)
+        })
+        .collect();
+    let rows = || rows.iter();
+    let columns = [
+        column("number", rows().map(|(number, ..)| *number)),
+        column("at", rows().map(|(_, at, ..)| *at)),
+        column("actor", rows().map(|(_, _, new, ..)| new.actor)),
+        column("action", rows().map(|(_, _, new, ..)| new.action)),
+        column("object_id", rows().map(|(_, _, new, ..)| new.object_id)),
+        column("shop", rows().map(|(_, _, new, ..)| new.shop)),
+        column("details", rows().map(|(.., details, _)| details.as_str())),
+        column("hash", rows().map(|(.., hash)| hash.0.as_slice())),
+    ];
+    tx.insert("audit", &columns, "").await?;
+    Ok(())
 }
 
 /// The entries after the number `after`, the oldest first. Only those of one object if
@@ -350,15 +292,18 @@ pub async fn before(db: &Db, number: i64, limit: i64) -> Result<Vec<AuditEntry>>
     rows.iter().map(read).collect()
 }
 
-/// The result of a check of the whole chain.
+/// The result of a check of the whole log.
 #[derive(Debug, Serialize)]
-pub struct Chain {
-    pub entries: i64,
-    /// The last entry's hash, in hex. If it is kept elsewhere, it shows later that no entry up to
-    /// it has changed.
+pub struct Checked {
+    /// How many entries there are, or are before the first mistake.
+    pub entries: u64,
+    /// The root of the tree of these entries, in base64. If it is kept elsewhere, it shows later that none
+    /// of them has changed.
     pub head: String,
     /// The first mistake that was found.
     pub broken: Option<Broken>,
+    #[serde(skip)]
+    pub tree: Tree,
 }
 
 #[derive(Debug, Serialize)]
@@ -380,193 +325,144 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The number and the hash of an entry as somebody kept them elsewhere: `42:e146b7..`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The number of entries and the root of their tree as somebody kept them elsewhere: the second and third
+/// line of a checkpoint, `42:4Ua3..=`.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    pub number: i64,
-    hash: String,
+    pub number: u64,
+    root: Hash,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("it must be an entry's number and its hash, 64 hexadecimal digits, like 42:e146b7a9..")]
+#[error(
+    "it must be a number of entries and their hash in base64, as in a checkpoint, like 42:4Ua3qVH7..="
+)]
 pub struct NotAHead;
 
 impl FromStr for Head {
     type Err = NotAHead;
 
     fn from_str(text: &str) -> std::result::Result<Self, NotAHead> {
-        let (number, hash) = text.trim().split_once(':').ok_or(NotAHead)?;
+        let (number, root) = text.trim().split_once(':').ok_or(NotAHead)?;
         let number = number.parse().ok().filter(|it| *it > 0).ok_or(NotAHead)?;
-        let is_hash = hash.len() == 64 && hash.bytes().all(|it| it.is_ascii_hexdigit());
-        let hash = hash.to_ascii_lowercase();
-        is_hash.then_some(Head { number, hash }).ok_or(NotAHead)
+        let root = Hash::parse_hash(root).map_err(|_| NotAHead)?;
+        Ok(Head { number, root })
     }
 }
 
-/// Checks every entry against the one before it, the end against the seal, and the privacy
-/// requests against the entries about them.
-pub async fn verify(db: &Db, keys: &Keys) -> Result<Chain> {
-    verify_with(db, keys, None).await
+/// Checks the entries against the head, and the privacy requests against the entries about them.
+pub async fn verify(db: &Db, keys: &Keys) -> Result<Checked> {
+    verify_with(db, keys, None, |_| ()).await
 }
 
-/// Does the same as [`verify`], and also compares one entry with the head that somebody kept
-/// elsewhere.
-pub async fn verify_with(db: &Db, keys: &Keys, kept: Option<&Head>) -> Result<Chain> {
-    const AT_ONCE: i64 = 1000;
-    // The head is read first. Entries that are added during the check come after it, and so do
-    // their requests.
-    let head = db
-        .query("select number, hash from audit_head where id = 1")
+/// Does the same as [`verify`], also compares the tree with the head that somebody kept elsewhere, and
+/// calls `each` with each entry that is as it was written.
+pub async fn verify_with(
+    db: &Db,
+    keys: &Keys,
+    kept: Option<&Head>,
+    mut each: impl FnMut(&AuditEntry),
+) -> Result<Checked> {
+    const PAGE: &str = "select number, at, actor, action, object_id, shop, details, hash from audit
+                        where number > $1 order by number limit 1000";
+    let mut tx = db.snapshot().await?;
+    let head = tx
+        .query("select number, roots, code from audit_head where id = 1")
         .fetch_optional()
         .await?;
-    let head = head.as_ref().map(end).transpose()?;
-    let seal = db.query(SEAL).fetch_optional().await?;
-    let seal = seal.as_ref().map(|row| sealed(keys, row)).transpose()?;
     let mut check = Check {
-        keys,
-        is_sealed: seal.is_some(),
-        seal: seal.clone().flatten(),
-        last: head.as_ref().map_or(0, |head| head.number),
-        head,
         kept,
-        number: 0,
-        before: begin(keys).to_vec(),
-        is_older: false,
-        seals: 0,
-        requests: Requests::read(db).await?,
+        tree: Tree::default(),
+        requests: Requests::read(&mut tx).await?,
     };
-    let broken = 'chain: loop {
-        let entries = list(db, None, check.number, AT_ONCE).await?;
-        if entries.is_empty() {
-            break 'chain check.end();
+    let broken = 'log: loop {
+        let after = check.tree.size().cast_signed();
+        let rows = tx.query(PAGE).bind(after).fetch_all().await?;
+        if rows.is_empty() {
+            let tree = match &head {
+                Some(row) => read_head(keys, row)?,
+                None => None,
+            };
+            break check.end(head.is_some(), tree.as_ref());
         }
-        for entry in &entries {
-            if let Err(broken) = check.entry(entry) {
-                break 'chain Some(broken);
+        for row in &rows {
+            let entry = read(row)?;
+            if let Err(broken) = check.entry(&entry) {
+                break 'log Some(broken);
             }
+            each(&entry);
         }
     };
-    // The hash of the entry that `entries` counts to, even if that entry was added during the
-    // check.
-    let known = check.head.map_or_else(|| vec![0; 32], |head| head.hash);
-    let head = match (&broken, check.number) {
-        (None, 1..) => check.before,
-        (None, _) => vec![0; 32],
-        (Some(_), _) => known,
-    };
-    Ok(Chain {
-        entries: check.number.max(check.last),
-        head: hex::encode(head),
+    tx.rollback().await?;
+    Ok(Checked {
+        entries: check.tree.size(),
+        head: check.tree.root().to_string(),
         broken,
+        tree: check.tree,
     })
 }
 
 /// The state of a running check.
 struct Check<'a> {
-    keys: &'a Keys,
-    /// True when there is a seal. `seal` is None nevertheless if our key did not make it.
-    is_sealed: bool,
-    seal: Option<Last>,
-    head: Option<Last>,
     kept: Option<&'a Head>,
-    /// The number of the head when the check began.
-    last: i64,
-    number: i64,
-    before: Vec<u8>,
-    /// True when the chain was begun by a version without seals.
-    is_older: bool,
-    seals: usize,
+    tree: Tree,
     requests: Requests,
 }
 
 impl Check<'_> {
     fn entry(&mut self, entry: &AuditEntry) -> std::result::Result<(), Broken> {
-        self.number += 1;
-        let number = self.number;
+        let number = self.tree.size().cast_signed() + 1;
         let is = |problem| Err(broken(number, problem));
         if entry.number != number {
             return is("is missing");
         }
-        let names = [
-            entry.actor.as_str(),
-            entry.action.as_str(),
-            entry.object_id.as_str(),
-        ];
-        let shop = entry.shop.as_deref();
-        let after = |before: &[u8]| {
-            hash(
-                self.keys,
-                before,
-                number,
-                entry.at,
-                names,
-                shop,
-                &entry.text,
-            )
-        };
-        let mut hash = after(&self.before);
-        if number == 1 && hex::encode(hash) != entry.hash {
-            hash = after(&[0; 32]);
-            self.is_older = true;
-        }
-        if hex::encode(hash) != entry.hash {
-            return is("is not as it was written, or PRIVACY_KEY is another one");
-        }
-        let differs = |from: &Last| from.number == number && from.hash != hash;
-        if self.head.as_ref().is_some_and(differs) || self.seal.as_ref().is_some_and(differs) {
-            return is("is not the last one that was written");
-        }
-        if let Some(kept) = self.kept
-            && kept.number == number
-            && kept.hash != entry.hash
-        {
-            return is("has another hash than the one that was kept elsewhere");
+        let leaf = record_hash(entry.leaf().as_bytes());
+        if hex::encode(leaf.0) != entry.hash {
+            return is("is not as it was written");
         }
         if entry.action == BROKEN {
-            return is("says that the chain before it was cut or its end was changed");
+            return is("says that the log before it was changed");
         }
-        self.seals += usize::from(entry.action == SEALED);
-        if entry.action == SEALED && (self.seals > 1 || !self.is_older) {
-            return is("says that the chain had lost its seal");
+        self.tree.push(leaf);
+        if let Some(kept) = self.kept
+            && kept.number == self.tree.size()
+            && kept.root != self.tree.root()
+        {
+            return is("or one before it has changed since the head was kept elsewhere");
         }
-        self.before = hash.to_vec();
-        let is_before = number <= self.last;
-        self.requests.compare(entry, is_before)
+        self.requests.compare(entry)
     }
 
-    /// Checks that nothing is missing at the end.
-    fn end(&mut self) -> Option<Broken> {
-        let sealed = self.seal.as_ref().map_or(0, |seal| seal.number);
+    /// Compares the tree of all entries with that of the head, which is None if there is no head that is
+    /// ours.
+    fn end(&self, has_head: bool, head: Option<&Tree>) -> Option<Broken> {
+        let size = self.tree.size();
+        let is = |index: u64, problem| Some(broken(index.cast_signed() + 1, problem));
         let kept = self.kept.map_or(0, |kept| kept.number);
-        let known = self.last.max(sealed).max(kept);
-        if self.number < known {
-            return Some(broken(self.number + 1, "is missing, and all after it"));
+        if size < kept.max(head.map_or(0, Tree::size)) {
+            return is(size, "is missing, and all after it");
         }
-        if self.number > 0 && self.head.is_none() {
-            return Some(broken(
-                self.number,
-                "is the last one, and the head is missing",
-            ));
+        match head {
+            None if size == 0 && !has_head => {}
+            None => {
+                let problem = if has_head {
+                    "is the last one, and the head is not ours, or PRIVACY_KEY is another one"
+                } else {
+                    "is the last one, and the head is missing"
+                };
+                return is(size.saturating_sub(1), problem);
+            }
+            Some(tree) if tree.size() < size => {
+                return is(tree.size(), "is after the last one that was written");
+            }
+            Some(tree) => {
+                if let Some(first) = tree.first_difference(&self.tree) {
+                    let problem = "or one after it is not as it was written, and nor is its hash";
+                    return is(first, problem);
+                }
+            }
         }
-        if self.number > self.last && self.seal.as_ref().is_some_and(|it| it.number > self.last) {
-            return Some(broken(
-                self.number,
-                "is the last one, and the head is another one",
-            ));
-        }
-        if self.number > 0 && !self.is_sealed {
-            return Some(broken(
-                self.number,
-                "is the last one, and its seal is missing",
-            ));
-        }
-        if self.is_sealed && self.seal.is_none() {
-            return Some(broken(
-                self.number,
-                "is the last one, and its seal is not ours, or PRIVACY_KEY is another one",
-            ));
-        }
-        self.requests.unrecorded(self.number)
+        self.requests.unrecorded(size.cast_signed())
     }
 }
 
@@ -591,12 +487,12 @@ struct Request {
 }
 
 impl Requests {
-    async fn read(db: &Db) -> Result<Self> {
+    async fn read(tx: &mut Tx) -> Result<Self> {
         const AT_ONCE: i64 = 5000;
         let mut by_id = HashMap::new();
         let mut after = Uuid::nil();
         loop {
-            let rows = db
+            let rows = tx
                 .query("select id, state from privacy_requests where id > $1 order by id limit $2")
                 .bind(after)
                 .bind(AT_ONCE)
@@ -618,9 +514,8 @@ impl Requests {
         }
     }
 
-    /// Compares an entry with its request. `is_before` is true when the requests were read after
-    /// the entry was written.
-    fn compare(&mut self, entry: &AuditEntry, is_before: bool) -> std::result::Result<(), Broken> {
+    /// Compares an entry with its request.
+    fn compare(&mut self, entry: &AuditEntry) -> std::result::Result<(), Broken> {
         let end = match entry.action.as_str() {
             "request.received" => None,
             "export.written" | "customer.erased" | "shop.erased" => Some("done"),
@@ -638,19 +533,12 @@ impl Requests {
             })
         };
         let Some(request) = self.by_id.get_mut(&id) else {
-            return if is_before {
-                wrong("is in the audit, and not in the table of requests")
-            } else {
-                Ok(())
-            };
+            return wrong("is in the audit, and not in the table of requests");
         };
         match end {
             None => request.is_received = true,
             Some(end) if request.ended.as_deref() == Some(end) => request.is_ended = true,
-            Some(_) if is_before => {
-                return wrong("ended otherwise by the audit than by the table of requests");
-            }
-            Some(_) => {}
+            Some(_) => return wrong("ended otherwise by the audit than by the table of requests"),
         }
         Ok(())
     }
@@ -677,70 +565,20 @@ impl Requests {
     }
 }
 
-fn hash(
-    keys: &Keys,
-    before: &[u8],
-    number: i64,
-    at: Timestamp,
-    names: [&str; 3],
-    shop: Option<&str>,
-    details: &str,
-) -> [u8; 32] {
-    let [actor, action, object_id] = names.map(str::as_bytes);
-    let (number, at) = (number.to_be_bytes(), at.0.to_be_bytes());
-    let is_of_shop = [u8::from(shop.is_some())];
-    let parts: [&[u8]; 9] = [
-        before,
-        &number,
-        &at,
-        actor,
-        action,
-        object_id,
-        &is_of_shop,
-        shop.unwrap_or_default().as_bytes(),
-        details.as_bytes(),
-    ];
-    keys.code("audit", &parts)
-}
-
 impl AuditEntry {
-    /// The entry as it is a leaf of the tree that checkpoints are about: JSON with sorted names, in which the
-    /// details are the text that was written.
+    /// The entry as it is a leaf of the log.
     pub fn leaf(&self) -> String {
-        let leaf = json!({
-            "number": self.number,
-            "at": self.at.0,
-            "actor": self.actor,
-            "action": self.action,
-            "object_id": self.object_id,
-            "shop": self.shop,
-            "details": self.text,
-        });
-        leaf.to_string()
+        let leaf = Leaf {
+            action: &self.action,
+            actor: &self.actor,
+            at: self.at.0,
+            details: &self.text,
+            number: self.number,
+            object_id: &self.object_id,
+            shop: self.shop.as_deref(),
+        };
+        leaf.text()
     }
-}
-
-/// The number of the newest entry, and how many there are until then.
-pub async fn size(db: &Db) -> Result<(i64, u64)> {
-    let ask = "select coalesce(max(number), 0) as newest, count(*) as n from audit";
-    let row = db.query(ask).fetch_one().await?;
-    let count: i64 = row.get("n")?;
-    Ok((row.get("newest")?, count.unsigned_abs()))
-}
-
-/// Calls `each` with every entry until this number, the oldest first.
-pub async fn read_until(db: &Db, newest: i64, mut each: impl FnMut(&AuditEntry)) -> Result<()> {
-    const AT_ONCE: i64 = 1000;
-    let mut after = 0;
-    while after < newest {
-        let entries = list(db, None, after, AT_ONCE).await?;
-        let Some(last) = entries.last() else { break };
-        after = last.number;
-        for entry in entries.iter().filter(|entry| entry.number <= newest) {
-            each(entry);
-        }
-    }
-    Ok(())
 }
 
 fn read(row: &Row) -> Result<AuditEntry> {
@@ -757,4 +595,27 @@ fn read(row: &Row) -> Result<AuditEntry> {
         hash: hex::encode(row.get::<Vec<u8>>("hash")?),
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Leaves are hashed again by every later version, and by programs of others.
+    #[test]
+    fn a_leaf_is_always_the_same_text() {
+        let mut leaf = Leaf {
+            action: "key.created",
+            actor: "operator:ann",
+            at: 1_800_000_000_000,
+            details: r#"{"scopes":["orders:read"]}"#,
+            number: 7,
+            object_id: "till",
+            shop: None,
+        };
+        let text = r#"{"action":"key.created","actor":"operator:ann","at":1800000000000,"details":"{\"scopes\":[\"orders:read\"]}","number":7,"object_id":"till","shop":null}"#;
+        assert_eq!(leaf.text(), text);
+        leaf.shop = Some("shop.example");
+        assert_eq!(leaf.text(), text.replace("null", r#""shop.example""#));
+    }
 }

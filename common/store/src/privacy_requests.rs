@@ -113,7 +113,7 @@ pub async fn open(tx: &mut Tx, keys: &Keys, actor: &str, jobs: &[&NewJob]) -> Re
     }
     // Whoever opens requests at the same time waits, so that of two with the same body one repeats the
     // other.
-    audit::lock(tx).await?;
+    audit::lock(tx, keys).await?;
     let opened = compared(tx, keys, requests).await?;
     insert(tx, keys, &opened).await?;
     let ids: Vec<String> = opened.iter().map(|it| it.job.id.to_string()).collect();

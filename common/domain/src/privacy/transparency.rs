@@ -1,54 +1,52 @@
-//! The audit as a transparency log, so that a third party can check it with programs of others: the entries are
-//! the leaves of a Merkle tree (RFC 6962, section 2.1), its root is signed in a checkpoint
-//! (<https://c2sp.org/tlog-checkpoint>, <https://c2sp.org/signed-note>), and a proof shows that an entry is in the
-//! tree of a checkpoint (<https://c2sp.org/tlog-proof>).
-//!
-//! The tree is read from its first entry to its last, and only the roots of whole subtrees are kept, so it takes
-//! no more memory for a million entries than for ten.
-
-use std::fmt::Write as _;
-use std::ops::Range;
+//! The audit as a transparency log. Its entries are the leaves of a Merkle tree (RFC 6962, section 2.1), so a third
+//! party checks it with programs of others: the root is signed in a checkpoint (<https://c2sp.org/tlog-checkpoint>,
+//! <https://c2sp.org/signed-note>), and a proof shows that an entry is in the tree of a checkpoint
+//! (<https://c2sp.org/tlog-proof>). The hashes and proofs are made by the crate `tlog_tiles`. The signature is made
+//! here, because the crate `signed_note` would bring a second implementation of Ed25519; the tests verify with it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
+use tlog_tiles::{
+    EMPTY_HASH, Error, HASH_SIZE, HashReader, node_hash, prove_record, stored_hashes,
+};
+pub use tlog_tiles::{Hash, record_hash};
 
 use super::Keys;
-use super::keys::verify;
-
-pub type Hash = [u8; 32];
 
 /// The byte that names Ed25519 in keys and signatures of notes.
 const ED25519: u8 = 1;
 
-fn leaf(entry: &[u8]) -> Hash {
-    Sha256::new()
-        .chain_update([0])
-        .chain_update(entry)
-        .finalize()
-        .into()
-}
-
-fn node(left: &Hash, right: &Hash) -> Hash {
-    let parts = Sha256::new().chain_update([1]).chain_update(left);
-    parts.chain_update(right).finalize().into()
-}
-
-/// A tree of which only the roots of its largest whole subtrees are kept, the largest first.
-#[derive(Clone, Debug, Default)]
+/// A tree of which only the roots of its largest whole subtrees are kept, the largest first. So it takes no more
+/// memory for a million entries than for ten, and a leaf more costs a hash or two.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tree {
     size: u64,
     roots: Vec<Hash>,
 }
 
 impl Tree {
-    fn push(&mut self, leaf: Hash) {
+    /// The tree of these [`Self::bytes`]. None if so many leaves have another number of roots.
+    pub fn read(size: u64, bytes: &[u8]) -> Option<Self> {
+        let (roots, rest) = bytes.as_chunks::<HASH_SIZE>();
+        let is_right = rest.is_empty() && roots.len() == size.count_ones() as usize;
+        let roots = roots.iter().copied().map(Hash).collect();
+        is_right.then_some(Tree { size, roots })
+    }
+
+    /// A tree that no leaves have.
+    pub fn unknown(size: u64) -> Self {
+        let roots = vec![Hash::default(); size.count_ones() as usize];
+        Tree { size, roots }
+    }
+
+    pub fn push(&mut self, leaf: Hash) {
         self.size += 1;
         let mut root = leaf;
         // As many subtrees are whole now as the size ends in zeros.
         for _ in 0..self.size.trailing_zeros() {
             if let Some(left) = self.roots.pop() {
-                root = node(&left, &root);
+                root = node_hash(left, root);
             }
         }
         self.roots.push(root);
@@ -61,107 +59,57 @@ impl Tree {
     pub fn root(&self) -> Hash {
         let roots = self.roots.iter().rev().copied();
         roots
-            .reduce(|right, left| node(&left, &right))
-            .unwrap_or_else(|| Sha256::digest([]).into())
+            .reduce(|right, left| node_hash(left, right))
+            .unwrap_or(EMPTY_HASH)
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.roots.iter().flat_map(|root| root.0).collect()
+    }
+
+    /// The index of the first leaf of the first whole subtree that another tree of this size has differently.
+    pub fn first_difference(&self, other: &Self) -> Option<u64> {
+        let mut roots = self.roots.iter().zip(&other.roots);
+        let place = roots.position(|(own, others)| own != others)?;
+        let rest = (0..place).fold(self.size, |rest, _| rest ^ (1 << rest.ilog2()));
+        Some(self.size - rest)
     }
 }
 
-/// What a proof is made of: the subtrees whose roots it has, in its own sequence.
-#[derive(Clone, Debug)]
-pub struct Proof {
-    parts: Vec<(Range<u64>, Tree)>,
+/// All hashes of a tree in the sequence of `tlog_tiles`, about 64 bytes for each entry. Proofs are made of them.
+#[derive(Default)]
+pub struct Hashes {
+    entries: u64,
+    stored: Vec<Hash>,
 }
 
-/// The largest power of two below `size`, which is two or more: so many leaves has the left half.
-fn half(size: u64) -> u64 {
-    1 << (size - 1).ilog2()
-}
-
-impl Proof {
-    /// That the leaf at `index`, counted from 0, is in a tree of this size (RFC 6962, section 2.1.1).
-    pub fn inclusion(index: u64, size: u64) -> Self {
-        let mut parts = Vec::new();
-        let mut whole = 0..size;
-        while whole.end - whole.start > 1 {
-            let middle = whole.start + half(whole.end - whole.start);
-            let (left, right) = (whole.start..middle, middle..whole.end);
-            let (within, beside) = if index < middle {
-                (left, right)
-            } else {
-                (right, left)
-            };
-            parts.push(beside);
-            whole = within;
-        }
-        Proof::of(parts)
-    }
-
-    /// That a tree begins with the leaves of one of `before` (RFC 6962, section 2.1.2).
-    pub fn consistency(before: u64, size: u64) -> Self {
-        let mut parts = Vec::new();
-        let mut whole = 0..size;
-        // Whether the older tree is a whole subtree at the left edge, whose root the reader has.
-        let mut is_known = true;
-        while before != 0 && before != whole.end {
-            let middle = whole.start + half(whole.end - whole.start);
-            if before <= middle {
-                parts.push(middle..whole.end);
-                whole.end = middle;
-            } else {
-                parts.push(whole.start..middle);
-                whole.start = middle;
-                is_known = false;
-            }
-        }
-        if !is_known {
-            parts.push(whole);
-        }
-        Proof::of(parts)
-    }
-
-    /// The parts from the root to the leaf, which a proof has the other way round.
-    fn of(parts: Vec<Range<u64>>) -> Self {
-        let parts = parts.into_iter().rev();
-        Proof {
-            parts: parts.map(|range| (range, Tree::default())).collect(),
-        }
-    }
-
-    fn push(&mut self, index: u64, leaf: Hash) {
-        for (range, tree) in &mut self.parts {
-            if range.contains(&index) {
-                tree.push(leaf);
-            }
-        }
-    }
-
-    pub fn hashes(&self) -> Vec<Hash> {
-        self.parts.iter().map(|(_, tree)| tree.root()).collect()
+impl HashReader for Hashes {
+    fn read_hashes(&self, indexes: &[u64]) -> Result<Vec<Hash>, Error> {
+        let hash = |index: &u64| self.stored.get(usize::try_from(*index).ok()?).copied();
+        let hashes: Option<Vec<Hash>> = indexes.iter().map(hash).collect();
+        hashes.ok_or(Error::IndexesNotInTree)
     }
 }
 
-/// Reads a tree from its first entry on, and makes a proof about it meanwhile.
-#[derive(Clone, Debug)]
-pub struct Reader {
-    pub tree: Tree,
-    pub proof: Option<Proof>,
-}
-
-impl Reader {
-    pub fn new(proof: Option<Proof>) -> Self {
-        Reader {
-            tree: Tree::default(),
-            proof,
-        }
+impl Hashes {
+    pub fn push(&mut self, entry: &[u8]) -> Result<(), Error> {
+        let new = stored_hashes(self.entries, entry, self)?;
+        self.stored.extend(new);
+        self.entries += 1;
+        Ok(())
     }
 
-    /// The next entry.
-    pub fn push(&mut self, entry: &[u8]) {
-        let leaf = leaf(entry);
-        if let Some(proof) = &mut self.proof {
-            proof.push(self.tree.size, leaf);
-        }
-        self.tree.push(leaf);
+    /// The proof (tlog-proof) that the entry at this index, counted from 0, is in the tree of the checkpoint of all
+    /// entries. The entry itself is its `extra`.
+    pub fn proof(&self, entry: &[u8], index: u64, checkpoint: &str) -> Result<String, Error> {
+        let hashes = prove_record(self.entries, index, self)?;
+        let mut lines = vec![
+            "c2sp.org/tlog-proof@v1".to_owned(),
+            format!("extra {}", STANDARD.encode(entry)),
+            format!("index {index}"),
+        ];
+        lines.extend(hashes.iter().map(Hash::to_string));
+        Ok(format!("{}\n\n{checkpoint}", lines.join("\n")))
     }
 }
 
@@ -183,7 +131,7 @@ fn key_id(origin: &str, public: &[u8]) -> [u8; 4] {
     let name = Sha256::new()
         .chain_update(origin)
         .chain_update([b'\n', ED25519]);
-    let hash: Hash = name.chain_update(public).finalize().into();
+    let hash: [u8; HASH_SIZE] = name.chain_update(public).finalize().into();
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
@@ -197,56 +145,9 @@ pub fn verifier_key(keys: &Keys, origin: &str) -> String {
 
 /// The signed root of a tree.
 pub fn checkpoint(keys: &Keys, origin: &str, tree: &Tree) -> String {
-    let text = format!(
-        "{origin}\n{}\n{}\n",
-        tree.size,
-        STANDARD.encode(tree.root())
-    );
+    let text = format!("{origin}\n{}\n{}\n", tree.size, tree.root());
     let public = keys.checkpoint_public();
     let signature = keys.sign_checkpoint(text.as_bytes());
     let signature = [&key_id(origin, &public)[..], &signature].concat();
     format!("{text}\n\u{2014} {origin} {}\n", STANDARD.encode(signature))
-}
-
-/// The size and the root that a checkpoint of ours says. None when it is not signed with our key.
-pub fn opened(keys: &Keys, origin: &str, checkpoint: &str) -> Option<(u64, Hash)> {
-    let (text, signatures) = checkpoint.rsplit_once("\n\n")?;
-    let text = format!("{text}\n");
-    let public = keys.checkpoint_public();
-    let ours = format!("\u{2014} {origin} ");
-    let is_ours = signatures.lines().any(|line| {
-        let signature = line.strip_prefix(&ours);
-        let signature = signature.and_then(|it| STANDARD.decode(it).ok());
-        signature.is_some_and(|it| {
-            it.strip_prefix(&key_id(origin, &public))
-                .is_some_and(|signature| verify(&public, text.as_bytes(), signature))
-        })
-    });
-    let mut lines = text.lines();
-    let named = lines.next() == Some(origin);
-    let size = lines.next()?.parse().ok()?;
-    let root = STANDARD.decode(lines.next()?).ok()?.try_into().ok()?;
-    (is_ours && named).then_some((size, root))
-}
-
-fn lines(hashes: &[Hash]) -> String {
-    hashes.iter().fold(String::new(), |mut text, hash| {
-        let _ = writeln!(text, "{}", STANDARD.encode(hash));
-        text
-    })
-}
-
-/// That an entry is in the tree of a checkpoint. The entry itself is its `extra`.
-pub fn proof_text(entry: &[u8], index: u64, hashes: &[Hash], checkpoint: &str) -> String {
-    format!(
-        "c2sp.org/tlog-proof@v1\nextra {}\nindex {index}\n{}\n{checkpoint}",
-        STANDARD.encode(entry),
-        lines(hashes)
-    )
-}
-
-/// What a witness is sent (<https://c2sp.org/tlog-witness>, `add-checkpoint`): a checkpoint, and that its tree begins
-/// with the older one.
-pub fn witness_text(before: u64, hashes: &[Hash], checkpoint: &str) -> String {
-    format!("old {before}\n{}\n{checkpoint}", lines(hashes))
 }

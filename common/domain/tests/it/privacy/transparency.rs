@@ -3,104 +3,36 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::privacy::transparency::{
-    Hash, Proof, Reader, checkpoint, is_origin, opened, origin, proof_text, verifier_key,
-    witness_text,
+    Hash, Hashes, Tree, checkpoint, is_origin, origin, record_hash, verifier_key,
 };
 use domain::privacy::{Keys, verify};
 use sha2::{Digest as _, Sha256};
+use tlog_tiles::check_record;
 
-/// The largest power of two below `size`, which is two or more.
-fn half(size: usize) -> usize {
-    (1..size).rev().find(|it| it.is_power_of_two()).unwrap()
-}
-
-/// The hashes of a leaf and of a node, by RFC 6962, section 2.1.
-fn leaf(entry: &[u8]) -> Hash {
-    Sha256::digest([&[0], entry].concat()).into()
-}
-
-fn node(left: &Hash, right: &Hash) -> Hash {
-    Sha256::digest([&[1], &left[..], &right[..]].concat()).into()
-}
-
-/// The definition of RFC 6962, section 2.1.
-fn root(entries: &[Vec<u8>]) -> Hash {
-    match entries {
-        [] => Sha256::digest([]).into(),
-        [one] => leaf(one),
-        all => {
-            let (left, right) = all.split_at(half(all.len()));
-            node(&root(left), &root(right))
-        }
-    }
-}
-
-fn entries(count: u64) -> Vec<Vec<u8>> {
-    (0..count).map(|it| it.to_be_bytes().to_vec()).collect()
-}
-
-fn read(entries: &[Vec<u8>], proof: Option<Proof>) -> Reader {
-    let mut reader = Reader::new(proof);
+fn read(entries: &[Vec<u8>]) -> (Tree, Hashes) {
+    let (mut tree, mut hashes) = (Tree::default(), Hashes::default());
     for entry in entries {
-        reader.push(entry);
+        tree.push(record_hash(entry));
+        hashes.push(entry).unwrap();
     }
-    reader
-}
-
-/// PATH of RFC 6962, section 2.1.1.
-fn path(index: usize, entries: &[Vec<u8>]) -> Vec<Hash> {
-    if entries.len() < 2 {
-        return Vec::new();
-    }
-    let middle = half(entries.len());
-    let (left, right) = entries.split_at(middle);
-    let (mut path, beside) = if index < middle {
-        (path(index, left), root(right))
-    } else {
-        (path(index - middle, right), root(left))
-    };
-    path.push(beside);
-    path
-}
-
-/// SUBPROOF of RFC 6962, section 2.1.2.
-fn subproof(before: usize, entries: &[Vec<u8>], is_known: bool) -> Vec<Hash> {
-    if before == entries.len() {
-        return if is_known {
-            Vec::new()
-        } else {
-            vec![root(entries)]
-        };
-    }
-    let middle = half(entries.len());
-    let (left, right) = entries.split_at(middle);
-    let (mut proof, beside) = if before <= middle {
-        (subproof(before, left, is_known), root(right))
-    } else {
-        (subproof(before - middle, right, false), root(left))
-    };
-    proof.push(beside);
-    proof
+    (tree, hashes)
 }
 
 #[test]
-fn roots_and_proofs_are_those_of_the_definition() {
-    for size in 0..40 {
-        let all = entries(size);
-        assert_eq!(read(&all, None).tree.root(), root(&all), "{size}");
-        for index in 0..size {
-            let reader = read(&all, Some(Proof::inclusion(index, size)));
-            let hashes = reader.proof.unwrap().hashes();
-            assert_eq!(
-                hashes,
-                path(usize::try_from(index).unwrap(), &all),
-                "{index} of {size}"
-            );
-            let before = index + 1;
-            let reader = read(&all, Some(Proof::consistency(before, size)));
-            let hashes = reader.proof.unwrap().hashes();
-            let expected = subproof(usize::try_from(before).unwrap(), &all, true);
-            assert_eq!(hashes, expected, "{before} of {size}");
+fn each_entry_is_proved_to_be_in_the_tree() {
+    let all: Vec<Vec<u8>> = (0..40u64).map(|it| it.to_be_bytes().to_vec()).collect();
+    for size in 1..all.len() {
+        let (tree, hashes) = read(&all[..size]);
+        for (index, entry) in (0..).zip(&all[..size]) {
+            let proof = hashes.proof(entry, index, "signed").unwrap();
+            let (proof, checkpoint) = proof.split_once("\n\n").unwrap();
+            assert_eq!(checkpoint, "signed");
+            let path = proof
+                .lines()
+                .skip(3)
+                .map(|it| Hash::parse_hash(it).unwrap());
+            let (path, leaf) = (path.collect(), record_hash(entry));
+            check_record(&path, tree.size(), tree.root(), index, leaf).unwrap();
         }
     }
 }
@@ -137,10 +69,27 @@ fn known_entries_have_the_roots_that_other_programs_find() {
             "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
         ),
     ] {
-        let tree = read(&entries[..size], None).tree;
-        assert_eq!(hex::encode(tree.root()), known, "{size}");
+        let (tree, _) = read(&entries[..size]);
+        assert_eq!(hex::encode(tree.root().0), known, "{size}");
         assert_eq!(tree.size(), size as u64);
     }
+}
+
+#[test]
+fn a_tree_is_read_back_and_a_difference_is_found_where_it_is() {
+    let entries: Vec<Vec<u8>> = (0..7u8).map(|it| vec![it]).collect();
+    let (tree, _) = read(&entries);
+    assert_eq!(Tree::read(7, &tree.bytes()), Some(tree.clone()));
+    assert_eq!(Tree::read(6, &tree.bytes()), None);
+    assert_eq!(Tree::read(7, &tree.bytes()[1..]), None);
+    assert_eq!(tree.first_difference(&tree), None);
+    for (changed, first) in [(0, 0), (3, 0), (4, 4), (5, 4), (6, 6)] {
+        let mut others = entries.clone();
+        others[changed].push(0);
+        let (other, _) = read(&others);
+        assert_eq!(tree.first_difference(&other), Some(first), "{changed}");
+    }
+    assert_eq!(Tree::unknown(7).first_difference(&tree), Some(0));
 }
 
 #[test]
@@ -160,10 +109,10 @@ fn a_note_and_its_key_have_the_form_that_verifiers_read() {
     let hash = Sha256::digest([origin.as_bytes(), b"\n", &key].concat());
     assert_eq!(id, hex::encode(&hash[..4]));
 
-    let tree = read(&entries(2), None).tree;
+    let (tree, hashes) = read(&[b"one".to_vec(), b"two".to_vec()]);
     let signed = checkpoint(&keys, origin, &tree);
     let (note, signature) = signed.split_once("\n\n").unwrap();
-    let root = STANDARD.encode(tree.root());
+    let root = tree.root();
     assert_eq!(note, format!("{origin}\n2\n{root}"));
     let signature = signature
         .strip_prefix("\u{2014} shop.example/audit ")
@@ -176,31 +125,11 @@ fn a_note_and_its_key_have_the_form_that_verifiers_read() {
         &signature[4..]
     ));
 
-    let hashes = [[1; 32], [2; 32]];
-    let lines = hashes.map(|hash| STANDARD.encode(hash)).join("\n");
+    let one = record_hash(b"one");
     assert_eq!(
-        proof_text(b"entry", 5, &hashes, &signed),
-        format!("c2sp.org/tlog-proof@v1\nextra ZW50cnk=\nindex 5\n{lines}\n\n{signed}")
+        hashes.proof(b"two", 1, &signed).unwrap(),
+        format!("c2sp.org/tlog-proof@v1\nextra dHdv\nindex 1\n{one}\n\n{signed}")
     );
-    assert_eq!(
-        witness_text(1, &hashes, &signed),
-        format!("old 1\n{lines}\n\n{signed}")
-    );
-}
-
-#[test]
-fn a_checkpoint_is_opened_with_its_key_and_name_alone() {
-    let keys = Keys::new(vec![1; 32]);
-    let tree = read(&entries(7), None).tree;
-    let signed = checkpoint(&keys, "shop.example/audit", &tree);
-    let found = opened(&keys, "shop.example/audit", &signed);
-    assert_eq!(found, Some((7, tree.root())));
-    assert_eq!(opened(&keys, "other.example/audit", &signed), None);
-    let other = Keys::new(vec![2; 32]);
-    assert_eq!(opened(&other, "shop.example/audit", &signed), None);
-    let changed = signed.replacen("\n7\n", "\n8\n", 1);
-    assert_eq!(opened(&keys, "shop.example/audit", &changed), None);
-    assert_eq!(opened(&keys, "shop.example/audit", ""), None);
     // A receipt and a checkpoint are signed with different keys.
     assert_ne!(keys.checkpoint_public(), keys.public());
 }

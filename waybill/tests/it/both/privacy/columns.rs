@@ -24,8 +24,7 @@ pub const SEALED: &[(&str, &str)] = &[
     ("erasures", "hash object"),
     ("erasure_subjects", "key"),
     ("audit", "hash"),
-    ("audit_head", "hash"),
-    ("audit_seal", "hash code"),
+    ("audit_head", "roots code"),
     ("export_subjects", "key"),
     ("privacy_keys", "secret fingerprint"),
     ("signing_secrets", "fingerprint"),
@@ -195,6 +194,5 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("erasure_subjects", "job_id shop"),
     ("audit", "number at actor action object_id shop details"),
     ("audit_head", "id number"),
-    ("audit_seal", "id number"),
     ("privacy_keys", "id created_at"),
 ];

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use domain::privacy::State as Progress;
+use domain::privacy::transparency::{Tree, record_hash};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use store::jobs;
 use store::privacy_requests::{self, ActionRefused, By};
+use store::{audit, jobs};
 use uuid::Uuid;
 
 use crate::support::backend::statement;
@@ -331,14 +332,15 @@ async fn the_audit_is_listed_and_verified() {
         lines[0].starts_with("NUMBER") && lines[1].contains("     3  "),
         "{list}"
     );
-    let newest = json(&service, &["audit", "list", "--limit", "1"]).await;
     let verified = said(&service, &["audit", "verify"]).await;
     assert!(verified.contains("entries  3"), "{verified}");
-    assert!(verified.contains(newest[0]["hash"].as_str().unwrap()));
+    let checkpoint = said(&service, &["audit", "checkpoint"]).await;
+    let head = checkpoint.lines().nth(2).unwrap();
+    assert!(verified.contains(&format!("--head 3:{head}")), "{verified}");
     let verified = json(&service, &["audit", "verify"]).await;
     assert_eq!(
         verified,
-        json!({"entries": 3, "head": newest[0]["hash"], "broken": null})
+        json!({"entries": 3, "head": head, "broken": null})
     );
     let key = "another-key-of-at-least-32-characters";
     let other = waybill(&service, &[("PRIVACY_KEY", key)], &["audit", "verify"]).await;
@@ -368,9 +370,10 @@ async fn an_entry_that_was_changed_removed_or_added_by_hand_is_found() {
         ("delete from audit", 1),
         (added, 4),
         (
-            "update audit_head set hash = (select hash from audit where number = 2)",
+            "update audit_head set roots = (select hash from audit where number = 1), number = 1",
             3,
         ),
+        ("delete from audit_head", 3),
     ];
     let service = service().without_workers().start().await;
     for seed in 1..4 {
@@ -397,6 +400,106 @@ async fn an_entry_that_was_changed_removed_or_added_by_hand_is_found() {
         }
         said(&service, &["audit", "verify"]).await;
     }
+    service.stop().await;
+}
+
+/// Whoever writes to the database can make the hash of an entry, and not the code of the head.
+#[tokio::test]
+async fn an_entry_that_was_changed_or_added_with_its_hash_is_found_and_intake_goes_on() {
+    let service = service().without_workers().start().await;
+    for seed in 1..4 {
+        posted(&service, &request(DATA, seed)).await;
+    }
+    let (db, keys) = (service.db(), &service.parts.keys);
+    let entries = audit::list(db, None, 0, 10).await.unwrap();
+    let mut changed = entries[1].clone();
+    "nobody".clone_into(&mut changed.actor);
+    let mut added = entries[2].clone();
+    added.number = 4;
+    let changes = [
+        (
+            "update audit set actor = 'nobody', hash = $1 where number = 2",
+            changed,
+            1,
+            "or one after it",
+        ),
+        (
+            "update audit set actor = 'storefront', hash = $1 where number = 2",
+            entries[1].clone(),
+            0,
+            "",
+        ),
+        (
+            "insert into audit (number, at, actor, action, object_id, shop, details, hash)
+             select 4, at, actor, action, object_id, shop, details, $1 from audit where number = 3",
+            added,
+            4,
+            "is after the last one",
+        ),
+    ];
+    for (change, entry, number, problem) in changes {
+        let hash = record_hash(entry.leaf().as_bytes());
+        let mut tx = db.begin().await.unwrap();
+        let query = tx.query(change).bind(hash.0.as_slice());
+        query.execute().await.unwrap();
+        tx.commit().await.unwrap();
+        let broken = audit::verify(db, keys).await.unwrap().broken;
+        let said = broken.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(broken.map_or(0, |it| it.number), number, "{said}");
+        assert!(said.contains(problem), "{said}");
+    }
+    posted(&service, &request(DATA, 5)).await;
+    let entries = audit::list(db, None, 3, 10).await.unwrap();
+    let actions: Vec<_> = entries
+        .iter()
+        .map(|it| (it.number, it.action.as_str()))
+        .collect();
+    let known = [
+        (4, "request.received"),
+        (5, "audit.broken"),
+        (6, "request.received"),
+    ];
+    assert_eq!(actions, known);
+    assert_eq!(entries[1].details["found"], "entries after the head");
+    let broken = audit::verify(db, keys).await.unwrap().broken.unwrap();
+    assert!(broken.to_string().contains("entry 5 says"), "{broken}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_was_made_for_changed_entries_is_not_ours() {
+    let service = service().without_workers().start().await;
+    for seed in 1..4 {
+        posted(&service, &request(DATA, seed)).await;
+    }
+    let (db, keys) = (service.db(), &service.parts.keys);
+    let mut entries = audit::list(db, None, 0, 10).await.unwrap();
+    "nobody".clone_into(&mut entries[1].actor);
+    let mut tree = Tree::default();
+    for entry in &entries {
+        tree.push(record_hash(entry.leaf().as_bytes()));
+    }
+    let hash = record_hash(entries[1].leaf().as_bytes());
+    let mut tx = db.begin().await.unwrap();
+    let change = "update audit set actor = 'nobody', hash = $1 where number = 2";
+    tx.query(change)
+        .bind(hash.0.as_slice())
+        .execute()
+        .await
+        .unwrap();
+    let forged = tx
+        .query("update audit_head set roots = $1")
+        .bind(tree.bytes());
+    forged.execute().await.unwrap();
+    tx.commit().await.unwrap();
+    let broken = audit::verify(db, keys).await.unwrap().broken.unwrap();
+    assert!(
+        broken.to_string().contains("the head is not ours"),
+        "{broken}"
+    );
+    posted(&service, &request(DATA, 5)).await;
+    let broken = audit::verify(db, keys).await.unwrap().broken.unwrap();
+    assert!(broken.to_string().contains("entry 4 says"), "{broken}");
     service.stop().await;
 }
 

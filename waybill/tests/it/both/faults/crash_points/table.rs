@@ -202,10 +202,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("operators::setup::import", ONE_CHANGE),
     ("ingress::refused_log::write", ONE_ROW),
     ("store::api_keys::note_use", ONE_ROW),
-    (
-        "store::audit::seal_older",
-        "Seals the chain of a version without seals, once.",
-    ),
     ("store::bulk_operations::change", ONE_CHANGE),
     ("store::bulk_operations::confirm", ONE_CHANGE),
     ("store::bulk_operations::note_error", ONE_ROW),
