@@ -157,6 +157,11 @@ async fn verify(settings: &Settings, db: &Db, kept: Option<&Head>, json: bool) -
     if json {
         return Ok(());
     }
+    if checked.entries == 0 {
+        return table::print(
+            "There are no entries, as in a new database. If there were some, the audit's tables were emptied.\n",
+        );
+    }
     if let Some(kept) = kept {
         table::print(&format!(
             "The entries up to entry {} are those whose hash was kept elsewhere.\n\n",

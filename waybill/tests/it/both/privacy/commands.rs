@@ -322,7 +322,7 @@ async fn a_cancellation_and_a_worker_that_begins_do_not_both_win() {
 async fn the_audit_is_listed_and_verified() {
     let service = service().without_workers().start().await;
     let empty = said(&service, &["audit", "verify"]).await;
-    assert!(empty.contains("entries  0"), "{empty}");
+    assert!(empty.starts_with("There are no entries"), "{empty}");
     for seed in 1..4 {
         posted(&service, &request(DATA, seed)).await;
     }
