@@ -72,23 +72,3 @@ fn due<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>) -> Vec<(K, u64)> {
         .map(|(kind, count)| (*kind, std::mem::take(count)))
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_is_reported_at_once_and_the_others_together() {
-        let counted = Counted::default();
-        assert!(counted.is_first("a"));
-        assert!(!counted.is_first("a"));
-        assert!(!counted.is_first("a"));
-        assert!(counted.is_first("b"));
-        assert_eq!(due(&mut lock(&counted.0)), [("a", 2)]);
-        assert!(counted.is_first("b"), "none of it came before");
-        assert!(!counted.is_first("a"), "it goes on");
-        assert_eq!(due(&mut lock(&counted.0)), [("a", 1)]);
-        assert_eq!(due(&mut lock(&counted.0)), []);
-        assert!(counted.is_first("a"));
-    }
-}

@@ -5,7 +5,7 @@
 //! The values of labels are bounded: sources, queues, kinds with a handler, reasons, templates of
 //! routes. A label is never an id, a shop or anything else that a sender chooses.
 
-mod open_metrics;
+pub mod open_metrics;
 mod process;
 mod table;
 

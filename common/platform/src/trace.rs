@@ -19,18 +19,3 @@ pub async fn within<F: Future>(context: Option<TraceContext>, future: F) -> F::O
 pub fn current() -> Option<TraceContext> {
     CURRENT.try_with(|context| *context).ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-    #[tokio::test]
-    async fn what_is_done_within_a_trace_knows_it() {
-        let context = TraceContext::parse(GIVEN);
-        assert_eq!(current(), None);
-        assert_eq!(within(context, async { current() }).await, context);
-        assert_eq!(within(None, async { current() }).await, None);
-    }
-}

@@ -1,1 +1,8 @@
+mod backoff;
+mod clock;
+mod counted;
+mod open_metrics;
 mod redact;
+mod task;
+mod trace;
+mod zone;
