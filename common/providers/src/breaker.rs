@@ -77,36 +77,3 @@ impl Breaker {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use domain::time::Timestamp;
-
-    fn breaker() -> Breaker {
-        Breaker::new("test", &Clock::manual(Timestamp(0)))
-    }
-
-    #[test]
-    fn one_caller_at_a_time_asks_a_provider_that_was_silent() {
-        let breaker = breaker();
-        assert!(breaker.admits() && breaker.admits());
-        breaker.open();
-        assert!(breaker.is_open() && !breaker.admits());
-        breaker.clock.advance(PAUSE);
-        assert!(breaker.admits(), "the one that asks");
-        assert!(!breaker.admits(), "the others wait for its answer");
-        breaker.close();
-        assert!(breaker.admits() && breaker.admits());
-    }
-
-    #[test]
-    fn the_one_that_asked_and_vanished_is_replaced() {
-        let breaker = breaker();
-        breaker.open();
-        breaker.clock.advance(PAUSE);
-        assert!(breaker.admits());
-        breaker.clock.advance(PROBE);
-        assert!(breaker.admits());
-    }
-}

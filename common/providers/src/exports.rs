@@ -422,7 +422,7 @@ async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
 /// One request to the store, with a deadline.
 async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
     match timeout(STEP, elsewhere(request)).await {
-        Ok(answer) => answer.map_err(|error| failure(&error)),
+        Ok(answer) => answer.map_err(|error| (&error).into()),
         Err(_) => Err(ExportFailure::Silent),
     }
 }
@@ -433,7 +433,7 @@ async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T> {
     match timeout(STEP, elsewhere(tokio::task::spawn_blocking(work))).await {
-        Ok(Ok(done)) => done.map_err(|error| of_disk(&error)),
+        Ok(Ok(done)) => done.map_err(|error| (&error).into()),
         Ok(Err(_)) => Err(ExportFailure::Failed(None)),
         Err(_) => Err(ExportFailure::Silent),
     }
@@ -473,32 +473,36 @@ async fn keep_to_ourselves(file: PathBuf) -> Result<()> {
 
 /// The failure that an error of the store means. Texts of stores are not passed on, because a
 /// store that refuses a signature quotes what was signed.
-fn failure(error: &object_store::Error) -> ExportFailure {
-    use object_store::Error;
+impl From<&object_store::Error> for ExportFailure {
+    fn from(error: &object_store::Error) -> Self {
+        use object_store::Error;
 
-    match error {
-        // The store reports this for an object that does not exist and for a bucket that does not
-        // exist.
-        Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => {
-            ExportFailure::NoPlace
-        }
-        Error::NotFound { .. } => ExportFailure::Missing,
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => ExportFailure::Refused,
-        _ => {
-            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-            while let Some(error) = source {
-                if let Some(error) = error.downcast_ref::<HttpError>() {
-                    return of_network(error);
-                }
-                if let Some(error) = error.downcast_ref::<io::Error>() {
-                    return of_disk(error);
-                }
-                source = error.source();
+        match error {
+            // The store reports this for an object that does not exist and for a bucket that does not
+            // exist.
+            Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => {
+                ExportFailure::NoPlace
             }
-            match status(&error.to_string()) {
-                Some(401 | 403) => ExportFailure::Refused,
-                Some(507) => ExportFailure::Full,
-                status => ExportFailure::Failed(status),
+            Error::NotFound { .. } => ExportFailure::Missing,
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+                ExportFailure::Refused
+            }
+            _ => {
+                let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+                while let Some(error) = source {
+                    if let Some(error) = error.downcast_ref::<HttpError>() {
+                        return of_network(error);
+                    }
+                    if let Some(error) = error.downcast_ref::<io::Error>() {
+                        return error.into();
+                    }
+                    source = error.source();
+                }
+                match status(&error.to_string()) {
+                    Some(401 | 403) => ExportFailure::Refused,
+                    Some(507) => ExportFailure::Full,
+                    status => ExportFailure::Failed(status),
+                }
             }
         }
     }
@@ -513,18 +517,20 @@ fn of_network(error: &HttpError) -> ExportFailure {
     }
 }
 
-fn of_disk(error: &io::Error) -> ExportFailure {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            ExportFailure::Refused
+impl From<&io::Error> for ExportFailure {
+    fn from(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                ExportFailure::Refused
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExportFailure::Full,
+            io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::AlreadyExists
+            | io::ErrorKind::IsADirectory => ExportFailure::NoPlace,
+            io::ErrorKind::TimedOut => ExportFailure::Silent,
+            _ => ExportFailure::Failed(None),
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExportFailure::Full,
-        io::ErrorKind::NotFound
-        | io::ErrorKind::NotADirectory
-        | io::ErrorKind::AlreadyExists
-        | io::ErrorKind::IsADirectory => ExportFailure::NoPlace,
-        io::ErrorKind::TimedOut => ExportFailure::Silent,
-        _ => ExportFailure::Failed(None),
     }
 }
 
@@ -536,95 +542,4 @@ fn status(text: &str) -> Option<u16> {
 
 fn status_text(status: Option<u16>) -> String {
     status.map_or_else(String::new, |status| format!(", status {status}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn an_export_is_written_read_and_removed_however_often() {
-        let folder = tempfile::tempdir().unwrap();
-        let exports = Exports::new(&ExportStore::Folder(folder.path().join("deep/er")));
-        let first = of_run(1);
-        exports.remove(first).await.unwrap();
-        assert_eq!(exports.read(first).await, Err(ExportFailure::NoPlace));
-        for text in ["one", "two"] {
-            exports
-                .write(first, Bytes::from(text), Bytes::from("{}"))
-                .await
-                .unwrap();
-            assert_eq!(exports.read(first).await.unwrap(), text.as_bytes());
-        }
-        exports.remove(first).await.unwrap();
-        exports.remove(first).await.unwrap();
-        assert_eq!(exports.read(first).await, Err(ExportFailure::Missing));
-    }
-
-    fn of_run(run: i64) -> Export {
-        Export {
-            request: Uuid::from_u128(7),
-            run,
-        }
-    }
-
-    #[tokio::test]
-    async fn a_run_touches_nothing_of_another_one_and_all_are_removed_together() {
-        let folder = tempfile::tempdir().unwrap();
-        let exports = Exports::new(&ExportStore::Folder(folder.path().to_owned()));
-        let (first, second) = (of_run(1), of_run(2));
-        let write = async |export, text: &'static str| {
-            let (document, manifest) = (Bytes::from(text), Bytes::from("{}"));
-            exports.write(export, document, manifest).await.unwrap();
-        };
-        write(second, "two").await;
-        write(first, "one").await;
-        assert_eq!(exports.read(second).await.unwrap(), b"two");
-        exports.remove(first).await.unwrap();
-        assert_eq!(exports.read(second).await.unwrap(), b"two");
-        write(first, "one").await;
-        exports.remove_all(second).await.unwrap();
-        for export in [first, second] {
-            assert_eq!(exports.read(export).await, Err(ExportFailure::Missing));
-        }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    #[tokio::test]
-    async fn an_export_is_removed_from_the_store_that_it_was_written_to_and_from_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let of = |name| Exports::new(&ExportStore::Folder(folder.path().join(name)));
-        let (ours, empty) = (of("ours"), of("empty"));
-        let (store, export) = (Uuid::from_u128(1), of_run(1));
-        assert_eq!(ours.mark().await, Ok(None));
-        ours.set_mark(store).await.unwrap();
-        assert_eq!(ours.mark().await, Ok(Some(store)));
-        let text = || Bytes::from("{}");
-        ours.write(export, text(), text()).await.unwrap();
-        let removed = empty.remove_from(store, export).await;
-        assert_eq!(removed, Err(ExportFailure::AnotherStore));
-        for _ in 0..2 {
-            assert_eq!(ours.remove_from(store, export).await, Ok(()));
-        }
-        assert_eq!(ours.read(export).await, Err(ExportFailure::Missing));
-    }
-
-    #[test]
-    fn a_failure_says_what_to_do_and_not_what_the_store_said() {
-        let error = |source: &str| {
-            failure(&object_store::Error::Generic {
-                store: "S3",
-                source: source.into(),
-            })
-        };
-        let refused = error("Server returned non-2xx status code: 403 Forbidden: AKIDSECRET");
-        assert_eq!(refused, ExportFailure::Refused);
-        let failed = error("Server returned non-2xx status code: 500 Oops: AKIDSECRET");
-        assert_eq!(failed, ExportFailure::Failed(Some(500)));
-        let text = failed.to_string();
-        assert!(text.contains("status 500") && text.contains("PRIVACY_EXPORT_URL"));
-        assert!(text.starts_with(Code::Privacy.id()) && !text.contains("AKID"));
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert_eq!(of_disk(&full), ExportFailure::Full);
-    }
 }

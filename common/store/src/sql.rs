@@ -614,32 +614,6 @@ pub fn is_outage(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::database::{Encryption, check_url, is_pooled, on_network};
-
-    #[tokio::test]
-    async fn a_url_says_that_a_pooler_gives_each_transaction_another_connection() {
-        let place = "postgres://waybill:s3cret@db.example:6432/waybill";
-        for (parameters, pooled) in [
-            ("", false),
-            ("?sslmode=verify-full", false),
-            ("?pgbouncer=false", false),
-            ("?pgbouncer=true", true),
-            ("?sslmode=verify-full&pgbouncer=true", true),
-        ] {
-            let url = format!("{place}{parameters}");
-            assert_eq!(check_url(&url), Ok(()));
-            assert_eq!(is_pooled(&url), pooled, "{parameters}");
-            let open = Db::open(&url, 1).await.unwrap();
-            assert_eq!(open.is_pooled(), pooled, "{parameters}");
-            let (host, encryption) = on_network(&url).unwrap();
-            assert_eq!(host, "db.example");
-            let is_verified = encryption == Encryption::Verified;
-            assert_eq!(is_verified, parameters.contains("verify-full"));
-        }
-        let unclear = format!("{place}?pgbouncer=maybe");
-        assert!(check_url(&unclear).is_err());
-        assert!(!is_pooled("sqlite://data/waybill.db"));
-    }
 
     #[tokio::test]
     async fn who_waits_for_the_lock_in_vain_learns_what_to_look_for() {

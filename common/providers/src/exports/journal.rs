@@ -13,8 +13,7 @@ use platform::task::elsewhere;
 use tokio::time::timeout;
 
 use super::{
-    DOCUMENT, Export, ExportFailure, Exports, Place, Result, STEP, failure, get, keep_to_ourselves,
-    make,
+    DOCUMENT, Export, ExportFailure, Exports, Place, Result, STEP, get, keep_to_ourselves, make,
 };
 
 const FOLDER: &str = "erasures";
@@ -72,7 +71,7 @@ impl Exports {
             let names = objects.map_ok(|object| numbered(&object.location));
             let names: Vec<Option<i64>> = elsewhere(names.try_collect())
                 .await
-                .map_err(|it| failure(&it))?;
+                .map_err(|it| ExportFailure::from(&it))?;
             Ok(names.into_iter().flatten().collect())
         });
         let mut numbers: Vec<i64> = match listed.await.unwrap_or(Err(ExportFailure::Silent)) {
@@ -101,7 +100,7 @@ impl Exports {
         match put {
             Ok(Ok(())) => Ok(true),
             Ok(Err(object_store::Error::AlreadyExists { .. })) => Ok(false),
-            Ok(Err(error)) => Err(failure(&error)),
+            Ok(Err(error)) => Err((&error).into()),
             Err(_) => Err(ExportFailure::Silent),
         }
     }
@@ -125,40 +124,4 @@ fn name(number: i64) -> String {
 fn numbered(path: &Path) -> Option<i64> {
     let number = path.filename()?.strip_suffix(END)?.parse().ok()?;
     (path.filename()? == name(number)).then_some(number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exports::ExportStore;
-
-    #[tokio::test]
-    async fn an_entry_is_written_once_and_found_in_its_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let exports = Exports::new(&ExportStore::Folder(folder.path().join("deep/er")));
-        assert_eq!(exports.erasures_after(0).await, Ok(Vec::new()));
-        assert_eq!(exports.erasure(1).await, Ok(None));
-        for number in [1, 2, 10] {
-            let bytes = number.to_string().into_bytes();
-            let added = exports.add_erasure(number, bytes.clone()).await;
-            assert_eq!(added, Ok(Added::Written));
-            assert_eq!(exports.add_erasure(number, bytes).await, Ok(Added::Known));
-        }
-        let other = exports.add_erasure(2, b"other".to_vec()).await;
-        assert_eq!(other, Ok(Added::Taken));
-        assert_eq!(exports.erasure(2).await, Ok(Some(Bytes::from("2"))));
-        assert_eq!(exports.erasures_after(0).await, Ok(vec![1, 2, 10]));
-        assert_eq!(exports.erasures_after(2).await, Ok(vec![10]));
-        assert_eq!(exports.erasures_after(10).await, Ok(Vec::new()));
-        let beside = folder.path().join("deep/er/erasures/3.json");
-        std::fs::write(beside, "not ours").unwrap();
-        assert_eq!(exports.erasures_after(0).await, Ok(vec![1, 2, 10]));
-    }
-
-    #[tokio::test]
-    async fn a_folder_keeps_what_is_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let exports = Exports::new(&ExportStore::Folder(folder.path().to_owned()));
-        assert_eq!(exports.probe(uuid::Uuid::from_u128(7)).await, Ok(true));
-    }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Standing;
-pub use super::cursor::Cursor;
+pub use super::cursor::{Cursor, NotACursor};
 use super::view::Successor;
 use crate::sql::{Db, Query, Result, Row};
 use domain::money::{Currency, Money};

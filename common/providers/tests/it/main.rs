@@ -1,0 +1,5 @@
+mod breaker;
+mod endpoints;
+mod exports;
+mod identity;
+mod journal;

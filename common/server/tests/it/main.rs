@@ -1,0 +1,4 @@
+mod client_address;
+mod connections;
+mod filter;
+mod probes;
