@@ -13,7 +13,7 @@ pub mod asyncapi;
 pub mod bodies;
 mod events;
 pub mod operation;
-mod page;
+pub mod page;
 mod schemas;
 
 use axum::http::HeaderValue;

@@ -2,6 +2,9 @@
 //! but without a worker and without the other crates of the product. Tests that need those are in
 //! `waybill/tests/it`.
 
+mod api_version;
+mod openapi_page;
+mod page;
 mod storefront;
 
 use std::sync::Arc;

@@ -1,0 +1,295 @@
+//! The public pages: their texts, their style and their templates.
+
+use std::collections::BTreeSet;
+
+use domain::due::{Account, AmountDue, NothingDue};
+use domain::money::{Currency, Money};
+use domain::time::Timestamp;
+use ingress::page::{Asked, STYLE, choose, pay, track, tracking};
+use store::public_orders::{Parcel, Progress, PublicOrder};
+
+/// A text with all characters that have a meaning in HTML.
+const HOSTILE: &str = "\"><script>alert('&')</script><img src=x onerror=\"a\">\u{0}\u{1b}";
+
+fn usd(minor: i64) -> Money {
+    let currency = Currency::parse("USD").unwrap();
+    Money { minor, currency }
+}
+
+fn order(name: &str, progress: Progress) -> PublicOrder {
+    PublicOrder {
+        shop: "shop.example".into(),
+        id: 7,
+        name: Some(name.into()),
+        progress,
+        account: Account {
+            cancelled: false,
+            withdrawn: false,
+            stated: None,
+            status: None,
+            total: Some(usd(40_300)),
+            outstanding: None,
+            brought: Some(0),
+        },
+        updated_at: Timestamp(1_800_000_000_000),
+    }
+}
+
+fn parcel(text: &str) -> Parcel {
+    Parcel {
+        number: text.into(),
+        carrier: Some(text.into()),
+        shipped: true,
+        updated_at: Timestamp(1_800_000_060_000),
+    }
+}
+
+/// The page without its style, in which the test looks for foreign elements and attributes.
+fn markup(page: &str) -> String {
+    page.replace(STYLE, "")
+}
+
+#[test]
+fn hostile_text_stays_text_wherever_it_is_shown() {
+    let order = order(HOSTILE, Progress::Shipped);
+    let parcels = [parcel(HOSTILE)];
+    let shops = [HOSTILE.to_owned()];
+    let asked = Asked::Garbled;
+    for page in [
+        track(&order, &parcels, Some(HOSTILE)),
+        tracking(HOSTILE, &parcels),
+        pay(&order, order.account.due(), asked, Some(HOSTILE)),
+        choose(7, &shops, asked),
+    ] {
+        let page = markup(&page);
+        assert!(
+            !page.contains("<script") && !page.contains("<img"),
+            "{page}"
+        );
+        assert!(
+            page.contains("&#60;script&#62;alert(&#39;&#38;&#39;)"),
+            "{page}"
+        );
+        assert!(!page.contains(['\u{0}', '\u{1b}']));
+        assert_eq!(page.matches('<').count(), page.matches('>').count());
+    }
+}
+
+/// What the page of a payment link warns of, for an order with this total.
+fn warning(due: AmountDue, asked: Asked, total: Option<Money>) -> Option<String> {
+    let mut order = order("#1001", Progress::Received);
+    order.account.total = total;
+    let page = pay(&order, due, asked, None);
+    let (_, rest) = page.split_once("<strong>Check the amount</strong> ")?;
+    let (warning, _) = rest.split_once("</p>").unwrap();
+    Some(warning.to_owned())
+}
+
+#[test]
+fn a_link_that_asks_for_what_is_due_is_not_warned_of() {
+    let due = AmountDue::Amount(usd(40_300));
+    let total = Some(usd(40_300));
+    assert_eq!(warning(due, Asked::Nothing, total), None);
+    assert_eq!(warning(due, Asked::Amount(usd(40_300)), total), None);
+}
+
+#[test]
+fn the_link_by_which_an_order_was_paid_is_not_warned_of_afterwards() {
+    let asked = Asked::Amount(usd(40_300));
+    let warns = |reason, total| {
+        let due = AmountDue::Nothing(reason);
+        warning(due, asked, total).is_some()
+    };
+    for paid in [NothingDue::Paid, NothingDue::Authorized] {
+        assert!(!warns(paid, Some(usd(40_300))), "{paid:?}");
+        assert!(warns(paid, Some(usd(40_200))), "{paid:?}");
+        assert!(warns(paid, None), "{paid:?}");
+    }
+    for ended in [NothingDue::Cancelled, NothingDue::Refunded] {
+        assert!(warns(ended, Some(usd(40_300))), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_link_that_asks_for_anything_else_is_warned_of() {
+    let euro = Money {
+        minor: 40_300,
+        currency: Currency::parse("EUR").unwrap(),
+    };
+    let due = AmountDue::Amount(usd(40_300));
+    for (due, asked, expected) in [
+        (
+            due,
+            Asked::Amount(usd(50_000)),
+            "The link you followed asks for 500.00 USD; the amount due for this order is \
+             403.00 USD. Pay no more than 403.00 USD.",
+        ),
+        (
+            due,
+            Asked::Amount(euro),
+            "The link you followed asks for 403.00 EUR; the amount due for this order is \
+             403.00 USD. Pay no more than 403.00 USD.",
+        ),
+        (
+            due,
+            Asked::Garbled,
+            "The link you followed asks for an amount that cannot be read; the amount due \
+             for this order is 403.00 USD. Pay no more than 403.00 USD.",
+        ),
+        (
+            AmountDue::Nothing(NothingDue::Paid),
+            Asked::Amount(usd(1)),
+            "The link you followed asks for 0.01 USD; nothing is due for this order. Do not \
+             pay it.",
+        ),
+        (
+            AmountDue::AskShop,
+            Asked::Amount(usd(1)),
+            "The link you followed asks for 0.01 USD; ask the shop before you pay anything.",
+        ),
+    ] {
+        let total = Some(usd(40_300));
+        assert_eq!(warning(due, asked, total).as_deref(), Some(expected));
+    }
+}
+
+#[test]
+fn every_step_says_in_words_where_it_stands() {
+    for (progress, marked) in [
+        (
+            Progress::Received,
+            "Received Now, Preparing To come, Shipped To come",
+        ),
+        (
+            Progress::Preparing,
+            "Received Done, Preparing Now, Shipped To come",
+        ),
+        (
+            Progress::Shipped,
+            "Received Done, Preparing Done, Shipped Done",
+        ),
+        (Progress::Cancelled, "Received Done, Cancelled Final"),
+        (
+            Progress::NotShipping,
+            "Received Done, Will not be shipped Final",
+        ),
+    ] {
+        let page = track(&order("#1001", progress), &[], None);
+        let (_, steps) = page.split_once("<ol").unwrap();
+        let (steps, _) = steps.split_once("</ol>").unwrap();
+        let steps: Vec<String> = steps.split("<li").skip(1).map(words).collect();
+        assert_eq!(steps.join(", "), marked);
+        assert_eq!(page.matches("aria-current=\"step\"").count(), 1);
+    }
+}
+
+/// The text of an element, from a place within its first tag.
+fn words(element: &str) -> String {
+    let mut inside = true;
+    let text = element.chars().filter(|c| {
+        inside = *c == '<' || (inside && *c != '>');
+        !inside && *c != '>'
+    });
+    text.collect::<String>().trim().to_owned()
+}
+
+#[test]
+fn times_are_written_out_in_utc() {
+    let mut order = order("#1001", Progress::Received);
+    let page = track(&order, &[], None);
+    let footer = "<footer>Updated <time datetime=\"2027-01-15T08:00:00.000Z\">15 January 2027, \
+                  08:00 UTC</time></footer>";
+    assert!(page.contains(footer), "{page}");
+    order.updated_at = Timestamp(i64::MAX);
+    assert!(track(&order, &[], None).contains("ms</time>"));
+}
+
+/// No template may mark a value as HTML that needs no escaping, or use a text of others as the
+/// target of a link.
+#[test]
+fn templates_let_only_our_style_in_as_it_is_and_only_our_links() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
+    let mut raw = Vec::new();
+    let mut links = BTreeSet::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let unescaped = ["safe", "escape", "{% filter"];
+        let lines = text
+            .lines()
+            .filter(|line| line.contains("{{") || line.contains("{%"));
+        let lines = lines.filter(|line| unescaped.iter().any(|word| line.contains(word)));
+        raw.extend(lines.map(str::to_owned));
+        for attribute in [" href=\"", " src=\"", " action=\"", " style=\""] {
+            let values = text.split(attribute).skip(1);
+            let values = values.map(|rest| rest.split('"').next().unwrap_or_default());
+            links.extend(
+                values
+                    .filter(|value| value.contains("{{"))
+                    .map(str::to_owned),
+            );
+        }
+    }
+    raw.sort();
+    assert_eq!(
+        raw,
+        [
+            "<style>{{ crate::openapi::page::STYLE|safe }}</style>",
+            "<style>{{ crate::page::STYLE|safe }}</style>",
+        ]
+    );
+    let ours = [
+        "#{{ article.id }}",
+        "#{{ group.anchor }}",
+        "#{{ scheme }}",
+        "?shop={{ shop.query }}",
+        "{{ link.url }}",
+    ];
+    assert_eq!(links, BTreeSet::from(ours.map(str::to_owned)));
+}
+
+#[test]
+fn the_style_can_stand_in_a_page_as_it_is() {
+    assert!(!STYLE.contains("</") && !STYLE.contains("url(") && !STYLE.contains("@import"));
+    assert!(STYLE.is_ascii() && !STYLE.contains('\r'));
+}
+
+/// The contrasts that WCAG 2.1 demands: 4.5 for text (1.4.3) and 3 for marks (1.4.11).
+#[test]
+fn colours_have_enough_contrast_in_light_and_in_dark() {
+    let (light, dark) = STYLE
+        .split_once("@media (prefers-color-scheme: dark)")
+        .unwrap();
+    for theme in [light, dark] {
+        for (front, back, least) in [
+            ("ink", "card", 4.5),
+            ("ink", "ground", 4.5),
+            ("quiet", "card", 4.5),
+            ("accent", "card", 4.5),
+            ("accent", "accent-ground", 4.5),
+            ("on-accent", "accent", 4.5),
+            ("ended", "card", 4.5),
+            ("notice", "notice-ground", 4.5),
+            ("notice-rule", "card", 3.0),
+        ] {
+            let ratio = contrast(colour(theme, front), colour(theme, back));
+            assert!(ratio >= least, "--{front} on --{back}: {ratio:.2}");
+        }
+    }
+}
+
+fn colour(theme: &str, name: &str) -> f64 {
+    let (_, rest) = theme.split_once(&format!("--{name}: #")).unwrap();
+    let channel = |at: usize| {
+        let part = f64::from(u8::from_str_radix(&rest[at..at + 2], 16).unwrap()) / 255.0;
+        if part <= 0.04045 {
+            part / 12.92
+        } else {
+            ((part + 0.055) / 1.055).powf(2.4)
+        }
+    };
+    0.2126 * channel(0) + 0.7152 * channel(2) + 0.0722 * channel(4)
+}
+
+fn contrast(a: f64, b: f64) -> f64 {
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
