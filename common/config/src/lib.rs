@@ -7,7 +7,7 @@
 mod cleartext;
 mod console;
 pub mod database;
-mod env_file;
+pub mod env_file;
 pub mod gone;
 mod mail;
 mod privacy;

@@ -60,7 +60,7 @@ impl Reader<'_> {
             (Some(_), Some(_)) => {}
         }
         let server = self.text(url).and_then(|text| {
-            let server = server(text.trim());
+            let server = Server::of_url(text.trim());
             if server.is_none() {
                 self.wrong(url, FORM);
             }
@@ -110,112 +110,47 @@ impl Reader<'_> {
     }
 }
 
-fn server(url: &str) -> Option<Server> {
-    let url = Url::parse(url).ok()?;
-    let parameters: Vec<_> = url.query_pairs().collect();
-    let parameters: Vec<_> = parameters
-        .iter()
-        .map(|(name, value)| (&**name, &**value))
-        .collect();
-    let (tls, port) = match (url.scheme(), parameters.as_slice()) {
-        ("smtp", []) => (Tls::Never, 25),
-        ("smtp", [("tls", "opportunistic")]) => (Tls::Opportunistic, 587),
-        ("smtp", [("tls", "required")]) => (Tls::Required, 587),
-        ("smtps", []) => (Tls::Wrapped, 465),
-        _ => return None,
-    };
-    let decoded = |text: &str| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
-    let login = match (url.username(), url.password()) {
-        ("", None) => None,
-        (user, password) => Some(Login {
-            user: decoded(user).filter(|user| !user.is_empty())?,
-            password: Token::new(decoded(password?)?),
-        }),
-    };
-    let hello = url.path().trim_matches('/');
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    if !hello.chars().all(fits) || url.fragment().is_some() {
-        return None;
+impl Server {
+    /// Reads a URL like `smtps://user:password@mail.example`. None for what could be misunderstood.
+    pub fn of_url(url: &str) -> Option<Self> {
+        let url = Url::parse(url).ok()?;
+        let parameters: Vec<_> = url.query_pairs().collect();
+        let parameters: Vec<_> = parameters
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        let (tls, port) = match (url.scheme(), parameters.as_slice()) {
+            ("smtp", []) => (Tls::Never, 25),
+            ("smtp", [("tls", "opportunistic")]) => (Tls::Opportunistic, 587),
+            ("smtp", [("tls", "required")]) => (Tls::Required, 587),
+            ("smtps", []) => (Tls::Wrapped, 465),
+            _ => return None,
+        };
+        let decoded = |text: &str| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
+        let login = match (url.username(), url.password()) {
+            ("", None) => None,
+            (user, password) => Some(Login {
+                user: decoded(user).filter(|user| !user.is_empty())?,
+                password: Token::new(decoded(password?)?),
+            }),
+        };
+        let hello = url.path().trim_matches('/');
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+        if !hello.chars().all(fits) || url.fragment().is_some() {
+            return None;
+        }
+        Some(Server {
+            host: host(&url)?,
+            port: url.port().unwrap_or(port),
+            tls,
+            login,
+            hello: (!hello.is_empty()).then(|| hello.to_owned()),
+        })
     }
-    Some(Server {
-        host: host(&url)?,
-        port: url.port().unwrap_or(port),
-        tls,
-        login,
-        hello: (!hello.is_empty()).then(|| hello.to_owned()),
-    })
 }
 
 fn host(url: &Url) -> Option<String> {
     let host = url.host_str()?.trim_matches(['[', ']']);
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
     (!host.is_empty() && host.chars().all(fits)).then(|| host.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Login, Server, Tls, Token, server};
-
-    #[test]
-    fn a_url_names_server_encryption_and_login() {
-        let plain = |host: &str, port, tls| Server {
-            host: host.to_owned(),
-            port,
-            tls,
-            login: None,
-            hello: None,
-        };
-        for (url, expected) in [
-            ("smtp://localhost", plain("localhost", 25, Tls::Never)),
-            (
-                "smtp://127.0.0.1:1025/",
-                plain("127.0.0.1", 1025, Tls::Never),
-            ),
-            ("smtp://[::1]:1025", plain("::1", 1025, Tls::Never)),
-            (
-                "smtps://mail.example",
-                plain("mail.example", 465, Tls::Wrapped),
-            ),
-            (
-                "smtp://mail.example?tls=required",
-                plain("mail.example", 587, Tls::Required),
-            ),
-            (
-                "smtp://mail.example:26?tls=opportunistic",
-                plain("mail.example", 26, Tls::Opportunistic),
-            ),
-        ] {
-            assert_eq!(server(url), Some(expected), "{url}");
-        }
-        let full = server("smtps://ada%40shop:p%2F%3A@mail.example/me.example").unwrap();
-        let login = Login {
-            user: "ada@shop".to_owned(),
-            password: Token::new("p/:"),
-        };
-        assert_eq!(full.login, Some(login));
-        assert_eq!(full.hello.as_deref(), Some("me.example"));
-    }
-
-    #[test]
-    fn what_would_be_misunderstood_is_refused() {
-        for url in [
-            "mail.example",
-            "http://mail.example",
-            "smtp://",
-            "smtp:mail.example",
-            "smtp://user@mail.example",
-            "smtp://:password@mail.example",
-            "smtp://mail.example?tls=yes",
-            "smtp://mail.example?tls=required&tls=opportunistic",
-            "smtp://mail.example?ssl=1",
-            "smtps://mail.example?tls=opportunistic",
-            "smtp://mail.example/a b",
-            "smtp://mail.example/a/b",
-            "smtp://mail.example#a",
-            "smtp://mail.example:99999",
-            "smtp://ma%20il.example",
-        ] {
-            assert_eq!(server(url), None, "{url}");
-        }
-    }
 }

@@ -315,7 +315,7 @@ pub fn exit(result: Result<()>) -> ExitCode {
 
 /// The error with its causes. Libraries often repeat a cause in the text of the error above it, so a
 /// cause that is already there is not said again.
-fn chain(error: &anyhow::Error) -> String {
+pub fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
@@ -326,21 +326,4 @@ fn chain(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::{Context as _, anyhow};
-
-    use super::chain;
-
-    #[test]
-    fn a_cause_is_said_once() {
-        let error = anyhow!("Connection refused (os error 111)");
-        let error = error.context("cannot connect: Connection refused (os error 111)");
-        let error = Err::<(), _>(error).context("DATABASE_URL").unwrap_err();
-        let text = "DATABASE_URL: cannot connect: Connection refused (os error 111)";
-        assert_eq!(chain(&error), text);
-        assert_eq!(chain(&anyhow!("one").context("two")), "two: one");
-    }
 }

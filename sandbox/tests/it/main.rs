@@ -20,3 +20,4 @@ mod storefront;
 mod storm;
 mod subscriptions;
 mod support;
+mod templates;

@@ -1,0 +1,3 @@
+mod env_file;
+mod mail;
+mod values;

@@ -1,0 +1,2 @@
+mod causes;
+mod supervisor;
