@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::sql::{Db, Result, Tx, column};
@@ -53,11 +55,29 @@ pub async fn balances(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<i64, i64>>
         .await
 }
 
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Restocked {
+    #[schema(example = 518_995_019)]
+    pub line_id: i64,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "518995019")]
+    pub line_id_text: String,
+    #[schema(example = 1)]
+    pub quantity: i64,
+}
+
 /// The same as [`balances`], outside a transaction.
-pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<(i64, i64)>> {
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Restocked>> {
     let rows = db.query(BALANCES).bind(shop).bind(order_id);
-    rows.all(|row| Ok((row.get("line_id")?, row.get("units")?)))
-        .await
+    rows.all(|row| {
+        let line_id: i64 = row.get("line_id")?;
+        Ok(Restocked {
+            line_id,
+            line_id_text: line_id.to_string(),
+            quantity: row.get("units")?,
+        })
+    })
+    .await
 }
 
 const BALANCES: &str = "select line_id, cast(sum(quantity) as bigint) as units

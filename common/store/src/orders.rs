@@ -1,5 +1,5 @@
-//! How the `orders` table is read. [`records`] writes it, [`view`] shows an order to API clients,
-//! and [`list`] lists orders.
+//! How the `orders` table is read. [`records`] writes it, [`view`] has an order as API clients
+//! see it, and [`list`] lists orders.
 
 mod cursor;
 pub mod list;
@@ -13,12 +13,10 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
+use self::view::{Order, StorefrontRefund, Successor, Tracking};
 use crate::fulfillment_cycles::{self, StoredCycle};
-use crate::order_lines::{self, StoredLine};
-use crate::refunds::{self, Refund};
-use crate::shipments::{self, StoredShipment};
 use crate::sql::{Db, Result, Row, Tx};
-use crate::{inventory, parsed, payments, qr_codes};
+use crate::{inventory, order_lines, parsed, payments, qr_codes, refunds, shipments};
 use domain::money::{Currency, Money};
 use domain::order::outcome::PAYMENT_CANCELED;
 use domain::order::record::Returned;
@@ -200,40 +198,6 @@ fn claim(row: &Row) -> Result<Claim> {
     })
 }
 
-/// An order in its present state, without personal data.
-#[derive(Clone, Debug)]
-pub struct StoredOrder {
-    pub shop: String,
-    pub id: i64,
-    pub name: Option<String>,
-    pub currency: Option<Currency>,
-    pub total: Option<Money>,
-    pub subtotal: Option<Money>,
-    pub tax: Option<Money>,
-    pub outstanding: Option<Money>,
-    /// The status that the storefront reports or the one that follows from the payments,
-    /// whichever is further on.
-    pub financial_status: Option<FinancialStatus>,
-    /// What the payments of the order's agreement come to.
-    pub payment_status: Option<FinancialStatus>,
-    pub fulfillment_status: Option<String>,
-    pub fulfillment: Option<Fulfillment>,
-    pub lines: Vec<StoredLine>,
-    pub shipments: Vec<StoredShipment>,
-    pub refunds: Vec<Refund>,
-    /// The refunds that the storefront made itself.
-    pub storefront_refunds: Vec<Returned>,
-    /// How many units of each line went back into stock, by line id.
-    pub restocked: Vec<(i64, i64)>,
-    pub tracking_url: Option<String>,
-    pub ordered_at: Option<Timestamp>,
-    pub cancelled_at: Option<Timestamp>,
-    pub cancel_reason: Option<String>,
-    /// The storefront's order that has taken this placeholder's place.
-    pub superseded_by: Option<OrderKey>,
-    pub updated_at: Timestamp,
-}
-
 /// What Waybill has asked for an order, and since when.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Fulfillment {
@@ -259,7 +223,7 @@ pub struct Fulfillment {
 /// The result of a search by id.
 #[derive(Debug)]
 pub enum OrderLookup {
-    One(Box<StoredOrder>),
+    One(Box<Order>),
     None,
     /// Several shops have an order with this id, and no shop was named.
     Several,
@@ -311,7 +275,7 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderL
         [row] => {
             let mut order = read(row)?;
             let shop = order.shop.as_str();
-            order.lines = order_lines::list(db, shop, id).await?;
+            order.line_items = order_lines::list(db, shop, id).await?;
             order.shipments = shipments::list(db, shop, id).await?;
             if let Some(fulfillment) = &mut order.fulfillment {
                 fulfillment.cycles = fulfillment_cycles::list(db, shop, id).await?;
@@ -327,99 +291,129 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderL
 }
 
 /// Whether an order is paid or cancelled, as the storefront and the payments say together.
-struct Standing {
-    financial_status: Option<FinancialStatus>,
-    payment_status: Option<FinancialStatus>,
+struct Statuses {
+    financial_status: Option<String>,
+    payment_status: Option<String>,
     cancelled_at: Option<Timestamp>,
     cancel_reason: Option<String>,
 }
 
-impl Standing {
+impl Statuses {
     fn read(row: &Row) -> Result<Self> {
         let status = |name| -> Result<Option<FinancialStatus>> {
             Ok(row.get::<Option<String>>(name)?.map(Into::into))
         };
-        let time = |name| -> Result<Option<Timestamp>> {
-            Ok(row.get::<Option<i64>>(name)?.map(Timestamp))
-        };
+        let text = |status: FinancialStatus| status.as_str().to_owned();
         let reported = status("financial_status")?;
         let payment_status = status("payment_status")?;
         let (storefront, payments) = (reported.as_ref(), payment_status.as_ref());
         let was_paid = row.get::<i64>("was_paid")? != 0;
         let counts = settlement::is_cancelled_by_payment(was_paid, storefront, payments);
-        let cancelled_at = time("cancelled_at")?;
-        let canceled = time("payment_canceled_at")?.filter(|_| counts);
-        Ok(Standing {
-            financial_status: settlement::status(storefront, payments),
+        let cancelled_at = time(row, "cancelled_at")?;
+        let canceled = time(row, "payment_canceled_at")?.filter(|_| counts);
+        Ok(Statuses {
+            financial_status: settlement::status(storefront, payments).map(text),
             cancelled_at: cancelled_at.or(canceled),
             cancel_reason: match canceled {
                 Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),
                 _ => row.get("cancel_reason")?,
             },
-            payment_status,
+            payment_status: payment_status.map(text),
         })
     }
 }
 
-fn read(row: &Row) -> Result<StoredOrder> {
-    let currency = row
-        .get::<Option<String>>("currency")?
-        .and_then(|code| Currency::parse(&code));
-    let money = |name| -> Result<Option<Money>> {
-        let minor: Option<i64> = row.get(name)?;
-        Ok(minor
-            .zip(currency)
-            .map(|(minor, currency)| Money { minor, currency }))
-    };
-    let successor_shop: Option<String> = row.get("successor_shop")?;
-    let time =
-        |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
+fn time(row: &Row, name: &str) -> Result<Option<Timestamp>> {
+    Ok(row.get::<Option<i64>>(name)?.map(Timestamp))
+}
+
+fn currency(row: &Row) -> Result<Option<Currency>> {
+    let code: Option<String> = row.get("currency")?;
+    Ok(code.and_then(|code| Currency::parse(&code)))
+}
+
+/// An amount in decimals. None if it or its currency is not known.
+fn amount(minor: Option<i64>, currency: Option<Currency>) -> Option<String> {
+    let money = minor.zip(currency);
+    money.map(|(minor, currency)| Money { minor, currency }.to_string())
+}
+
+fn successor(row: &Row) -> Result<Option<Successor>> {
+    let shop: Option<String> = row.get("successor_shop")?;
+    let id: Option<i64> = row.get("successor_id")?;
+    let order_id = id.map(|id| id.to_string());
+    Ok(shop
+        .zip(order_id)
+        .map(|(shop, order_id)| Successor { shop, order_id }))
+}
+
+/// Reads an order without what its other tables have.
+fn read(row: &Row) -> Result<Order> {
+    let (id, shop): (i64, String) = (row.get("id")?, row.get("shop")?);
+    let currency = currency(row)?;
+    let money = |name| -> Result<Option<String>> { Ok(amount(row.get(name)?, currency)) };
     let state: Option<String> = row.get("state")?;
     let fulfillment = match (
         state,
-        time("initiated_at")?,
-        time("fulfillment_updated_at")?,
+        time(row, "initiated_at")?,
+        time(row, "fulfillment_updated_at")?,
     ) {
         (Some(state), Some(initiated_at), Some(updated_at)) => Some(Fulfillment {
             state,
             provider_state: row.get("provider_state")?,
-            waits_until: time("waits_until")?,
+            waits_until: time(row, "waits_until")?,
             cycles: Vec::new(),
             initiated_at,
-            requested_at: time("requested_at")?,
-            fulfilled_at: time("fulfilled_at")?,
-            cancelled_at: time("fulfillment_cancelled_at")?,
+            requested_at: time(row, "requested_at")?,
+            fulfilled_at: time(row, "fulfilled_at")?,
+            cancelled_at: time(row, "fulfillment_cancelled_at")?,
             updated_at,
         }),
         _ => None,
     };
-    let standing = Standing::read(row)?;
-    Ok(StoredOrder {
-        shop: row.get("shop")?,
-        id: row.get("id")?,
+    let returned: Vec<Returned> = match row.get::<Option<String>>("refunds")? {
+        Some(refunds) => parsed(&refunds)?,
+        None => Vec::new(),
+    };
+    let storefront_refunds = returned.iter().map(|it| StorefrontRefund {
+        id: it.id,
+        id_text: it.id.to_string(),
+        amount: amount(it.amount, currency),
+    });
+    let url: Option<String> = row.get("url")?;
+    let tracking = url.map(|url| {
+        let [qr_png, qr_svg] = qr_codes::paths(&shop, id, None);
+        Tracking {
+            url,
+            qr_png,
+            qr_svg,
+        }
+    });
+    let statuses = Statuses::read(row)?;
+    Ok(Order {
+        order_id: id.to_string(),
+        id,
+        shop,
         name: row.get("name")?,
-        currency,
-        total: money("total_minor")?,
-        subtotal: money("subtotal_minor")?,
-        tax: money("tax_minor")?,
-        outstanding: money("outstanding_minor")?,
-        financial_status: standing.financial_status,
-        cancelled_at: standing.cancelled_at,
-        cancel_reason: standing.cancel_reason,
-        superseded_by: successor_shop.zip(row.get("successor_id")?),
-        payment_status: standing.payment_status,
+        financial_status: statuses.financial_status,
+        payment_status: statuses.payment_status,
         fulfillment_status: row.get("fulfillment_status")?,
         fulfillment,
-        lines: Vec::new(),
+        currency: currency.map(|it| it.to_string()),
+        total_price: money("total_minor")?,
+        subtotal_price: money("subtotal_minor")?,
+        total_tax: money("tax_minor")?,
+        total_outstanding: money("outstanding_minor")?,
+        line_items: Vec::new(),
+        tracking,
         shipments: Vec::new(),
         refunds: Vec::new(),
-        storefront_refunds: match row.get::<Option<String>>("refunds")? {
-            Some(refunds) => parsed(&refunds)?,
-            None => Vec::new(),
-        },
+        storefront_refunds: storefront_refunds.collect(),
         restocked: Vec::new(),
-        tracking_url: row.get("url")?,
-        ordered_at: time("ordered_at")?,
+        created_at: time(row, "ordered_at")?,
+        cancelled_at: statuses.cancelled_at,
+        cancel_reason: statuses.cancel_reason,
+        superseded_by: successor(row)?,
         updated_at: Timestamp(row.get("updated_at")?),
     })
 }

@@ -50,3 +50,22 @@ pub async fn find(
         .first(|row| Ok((row.get("url")?, row.get("modules")?)))
         .await
 }
+
+/// The paths in the commerce API of an order's QR code, or of the one of its parcel with this number, as PNG and
+/// as SVG.
+pub(crate) fn paths(shop: &str, order_id: i64, parcel: Option<&str>) -> [String; 2] {
+    let shop = percent(shop);
+    let parcel = parcel.map_or(String::new(), |it| format!("parcels/{}/", percent(it)));
+    ["png", "svg"]
+        .map(|form| format!("/api/commerce/orders/{order_id}/{parcel}qr.{form}?shop={shop}"))
+}
+
+fn percent(text: &str) -> String {
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+    const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, KEPT).to_string()
+}

@@ -1,6 +1,9 @@
 //! The `refunds` table: what is refunded for a cancelled order, one row for each payment. The
 //! amount and the id are those that the provider gave, as soon as it has answered.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::money::{Currency, Money};
 use domain::order::OrderKey;
@@ -35,7 +38,7 @@ impl State {
     }
 }
 
-/// A refund as it is stored and shown.
+/// A refund as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     /// The payment's id, or [`NO_PAYMENT`].
@@ -67,10 +70,40 @@ pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<Vec<Refund>> {
     rows.fetch_all().await?.iter().map(read).collect()
 }
 
-/// The same as [`of`], outside a transaction.
-pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Refund>> {
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Refund)]
+pub struct StoredRefund {
+    /// `recorded`, `requested`, `issued`, `already_refunded` or `failed`.
+    #[schema(example = "issued")]
+    pub state: String,
+    /// Null: no payment is linked to the order.
+    #[schema(example = "pi_3MmlLrLkdIwHu7ix0snN0B15")]
+    pub payment_id: Option<String>,
+    /// The payment provider's id of the refund.
+    #[schema(example = "re_3MmlLrLkdIwHu7ix0XpFxfgc")]
+    pub refund_id: Option<String>,
+    #[schema(example = "199.00")]
+    pub amount: Option<String>,
+    #[schema(example = "EUR")]
+    pub currency: Option<String>,
+    pub updated_at: Timestamp,
+}
+
+/// The refunds of an order, outside a transaction.
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredRefund>> {
     let rows = db.query(COLUMNS).bind(shop).bind(order_id);
-    rows.fetch_all().await?.iter().map(read).collect()
+    rows.all(|row| {
+        let refund = read(row)?;
+        Ok(StoredRefund {
+            amount: refund.amount().map(|it| it.to_string()),
+            state: refund.state,
+            payment_id: Some(refund.payment_id).filter(|id| id != NO_PAYMENT),
+            refund_id: refund.provider_id,
+            currency: refund.currency,
+            updated_at: refund.updated_at,
+        })
+    })
+    .await
 }
 
 fn read(row: &Row) -> Result<Refund> {

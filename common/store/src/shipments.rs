@@ -1,8 +1,11 @@
 //! The `shipments` and `parcels` tables: the shipments of an order, which the storefront calls
 //! fulfilments, and their tracking numbers, each with the QR code of its public page.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use crate::sql::{Db, Result, Row, Tx, column};
-use crate::{json, parsed};
+use crate::{json, parsed, qr_codes};
 use domain::order::OrderKey;
 use domain::order::Tracking;
 use domain::order::record::{Part, Shipment, Version};
@@ -149,22 +152,42 @@ fn read(row: &Row) -> Result<Part<Shipment>> {
     })
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Shipment)]
 pub struct StoredShipment {
+    #[schema(example = 1_069_019_909)]
     pub id: i64,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "1069019909")]
+    pub id_text: String,
+    /// The storefront's word: `success`, `pending`, `cancelled`, ..
+    #[schema(example = "success")]
     pub status: Option<String>,
+    #[schema(example = "Sample Post")]
     pub carrier: Option<String>,
     pub parcels: Vec<StoredParcel>,
     pub updated_at: Timestamp,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Parcel)]
 pub struct StoredParcel {
+    #[schema(example = "SP0042")]
     pub tracking_number: String,
-    /// The link to the carrier's own page.
+    /// The carrier's own page. It may hold the recipient's postcode.
+    #[schema(example = "https://post.example/t/SP0042")]
     pub tracking_url: Option<String>,
-    /// The page to which the parcel's QR code leads.
+    /// What the parcel's QR code leads to; null: its number fits none.
+    #[schema(example = "https://waybill.example/tracking/SP0042")]
     pub page_url: Option<String>,
+    #[schema(
+        example = "https://waybill.example/api/commerce/orders/820982911946154508/parcels/SP0042/qr.png?shop=shop.example"
+    )]
+    pub qr_png: Option<String>,
+    #[schema(
+        example = "https://waybill.example/api/commerce/orders/820982911946154508/parcels/SP0042/qr.svg?shop=shop.example"
+    )]
+    pub qr_svg: Option<String>,
 }
 
 /// The shipments of one order.
@@ -190,6 +213,7 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipme
         if shipments.last().is_none_or(|shipment| shipment.id != id) {
             shipments.push(StoredShipment {
                 id,
+                id_text: id.to_string(),
                 status: row.get("status")?,
                 carrier: row.get("carrier")?,
                 parcels: Vec::new(),
@@ -198,10 +222,15 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipme
         }
         let number: Option<String> = row.get("number")?;
         if let (Some(tracking_number), Some(shipment)) = (number, shipments.last_mut()) {
+            let page_url: Option<String> = row.get("qr_url")?;
+            let paths = qr_codes::paths(shop, order_id, Some(&tracking_number));
+            let [qr_png, qr_svg] = paths.map(|path| page_url.as_ref().map(|_| path));
             shipment.parcels.push(StoredParcel {
                 tracking_number,
                 tracking_url: row.get("url")?,
-                page_url: row.get("qr_url")?,
+                page_url,
+                qr_png,
+                qr_svg,
             });
         }
     }

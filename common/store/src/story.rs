@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::job_attempts::{self, Attempt};
 use crate::jobs::{self, Summary};
-use crate::orders::{self, OrderLookup, StoredOrder, list};
+use crate::orders::view::Order;
+use crate::orders::{self, OrderLookup, list};
 use crate::sql::{Db, Result};
 use crate::{checkout_sessions, events, invoices, payments};
 use domain::envelope::Envelope;
@@ -146,7 +147,7 @@ pub async fn with_histories(db: &Db, mut jobs: Vec<Summary>) -> Result<Vec<WithH
 /// Which order somebody means who gives an id or a name.
 #[derive(Debug)]
 pub enum Meant {
-    One(Box<StoredOrder>),
+    One(Box<Order>),
     None,
     /// These shops have an order with this id.
     Shops(Vec<String>),

@@ -2,9 +2,9 @@
 //! events, its payments with their books, and the privacy requests of its customer.
 
 use axum::response::Response;
-use domain::order::FinancialStatus;
 use store::orders::list::{self, Cursor};
-use store::orders::{StoredOrder, whose};
+use store::orders::view::{Order, Successor};
+use store::orders::whose;
 use store::story::{self, Meant, Story};
 use store::{ledger, privacy_requests};
 
@@ -126,7 +126,7 @@ fn choose(visit: &Visit<Reader>, choices: impl Iterator<Item = (String, String)>
     listing.answer(visit)
 }
 
-async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Error> {
+async fn one(visit: &Visit<Reader>, order: &Order) -> Result<Response, Error> {
     let db = visit.db();
     let story = Story::of_order(db, &order.shop, order.id).await?;
     let mut entries = Vec::new();
@@ -183,13 +183,10 @@ async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Err
     Ok(object.answer(visit))
 }
 
-fn facts(order: &StoredOrder, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
+fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
     let fulfillment = order.fulfillment.as_ref();
-    let total = order
-        .total
-        .map(|total| format!("{total} {}", total.currency));
-    let paid = order.financial_status.as_ref().map(FinancialStatus::as_str);
-    let by_payments = order.payment_status.as_ref().map(FinancialStatus::as_str);
+    let total = order.total_price.as_ref().zip(order.currency.as_ref());
+    let total = total.map(|(total, currency)| format!("{total} {currency}"));
     let state = |text: Option<&str>| text.map_or(Cell::None, shown::state);
     let mut facts = vec![
         ("Order", Cell::code(order.id.to_string())),
@@ -201,32 +198,35 @@ fn facts(order: &StoredOrder, customer: Option<i64>) -> Vec<(&'static str, Cell)
             }),
         ),
         ("Total", Cell::maybe(total.as_deref())),
-        ("Paid", state(paid)),
-        ("What the payments come to", state(by_payments)),
+        ("Paid", state(order.financial_status.as_deref())),
+        (
+            "What the payments come to",
+            state(order.payment_status.as_deref()),
+        ),
         ("Fulfilment", state(fulfillment.map(|it| it.state.as_str()))),
         (
             "Shipped, says the storefront",
             state(order.fulfillment_status.as_deref()),
         ),
-        ("Ordered", Cell::maybe_time(order.ordered_at)),
+        ("Ordered", Cell::maybe_time(order.created_at)),
         ("Changed", Cell::time(order.updated_at)),
     ];
     if let Some(at) = order.cancelled_at {
         facts.push(("Cancelled", Cell::time(at)));
         facts.push(("Why", Cell::maybe(order.cancel_reason.as_deref())));
     }
-    if let Some((shop, id)) = &order.superseded_by {
+    if let Some(Successor { shop, order_id }) = &order.superseded_by {
         facts.push((
             "Its place was taken by",
-            Cell::link(id.to_string(), shown::order(shop, id)),
+            Cell::link(order_id.as_str(), shown::order(shop, order_id)),
         ));
     }
     facts
 }
 
-fn lines(order: &StoredOrder) -> Table {
+fn lines(order: &Order) -> Table {
     let mut table = Table::new(&["Quantity", "Title", "SKU", "Price"]);
-    for line in &order.lines {
+    for line in &order.line_items {
         table.row(vec![
             Cell::Number(line.quantity),
             Cell::maybe(line.title.as_deref()),
@@ -237,7 +237,7 @@ fn lines(order: &StoredOrder) -> Table {
     table
 }
 
-fn parcels(order: &StoredOrder) -> Table {
+fn parcels(order: &Order) -> Table {
     let mut table = Table::new(&["Carrier", "Tracking number", "Status"]);
     for shipment in &order.shipments {
         for parcel in &shipment.parcels {

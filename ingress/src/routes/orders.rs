@@ -12,7 +12,7 @@ use domain::time::Timestamp;
 use qr::Format;
 use serde::Deserialize;
 use store::orders::list::{self, Cursor};
-use store::orders::view::View;
+use store::orders::view::Order;
 use store::orders::{self, OrderLookup};
 use store::{qr_codes, shipments};
 use utoipa::IntoParams;
@@ -62,7 +62,7 @@ pub fn routes() -> Vec<Operation> {
             "Its statuses, amounts, lines, parcels and refunds, without personal data. An order is known a \
              moment after its first delivery.",
         )
-        .answers::<View>(200, "The order.")
+        .answers::<Order>(200, "The order.")
         .link("getOrderQrPng", "Its QR code, as PNG.", &THE_SAME)
         .link("getOrderQrSvg", "Its QR code, as SVG.", &THE_SAME);
     let order_png = get("/api/commerce/orders/{order_id}/qr.png", order(Format::Png))
@@ -267,7 +267,7 @@ pub async fn show(
     wanted: Wanted,
 ) -> Result<Response, Error> {
     let order = find(&app, &key, wanted).await?;
-    Ok(Json(order.view(&app.config.public_url)).into_response())
+    Ok(Json(order.at(&app.config.public_url)).into_response())
 }
 
 /// The tracking number in a request's path.
@@ -335,7 +335,7 @@ async fn parcel_code(app: &App, key: &Key, wanted: Wanted, parcel: &Parcel) -> R
 
 /// Finds the order. An order of a shop that the key does not open is answered as if it did not
 /// exist.
-async fn find(app: &App, key: &Key, wanted: Wanted) -> Result<orders::StoredOrder, Error> {
+async fn find(app: &App, key: &Key, wanted: Wanted) -> Result<Order, Error> {
     let shops = match (wanted.shop, &key.shops.0) {
         (Some(shop), _) if !key.shops.have(&shop) => return Err(Error::OrderNotFound),
         (Some(shop), _) => Some(vec![shop]),

@@ -4,16 +4,14 @@
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
-use domain::order::FinancialStatus;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::zone;
 use serde::Serialize;
 use store::held::{self, Held, Reason};
 use store::order_bodies::{self, Repeated};
-use store::orders::StoredOrder;
 use store::orders::list::{self, Cursor, Filter, ListedOrder, Page, STATES};
-use store::orders::view::View;
+use store::orders::view::Order;
 use store::sql::Db;
 use store::story::{self, Meant, Story, WithHistory};
 
@@ -223,7 +221,7 @@ async fn show(
     let story = Story::of_order(db, &order.shop, order.id).await?;
     if json {
         return table::print_json(&Shown {
-            order: order.view(&Config::public_url(settings)?),
+            order: order.at(&Config::public_url(settings)?),
             story,
         });
     }
@@ -233,7 +231,7 @@ async fn show(
 }
 
 /// Finds an order by its id, or else by its name, with or without the `#` before it.
-async fn find(db: &Db, order: &str, shop: Option<String>) -> Result<StoredOrder> {
+async fn find(db: &Db, order: &str, shop: Option<String>) -> Result<Order> {
     match story::order(db, order, shop).await? {
         Meant::One(order) => Ok(*order),
         Meant::None => {
@@ -257,13 +255,13 @@ async fn find(db: &Db, order: &str, shop: Option<String>) -> Result<StoredOrder>
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    order: View,
+    order: Order,
     #[serde(flatten)]
     story: Story,
 }
 
 /// The tables of what came of an order's deliveries.
-fn parts(story: &Story, order: &StoredOrder) -> Vec<String> {
+fn parts(story: &Story, order: &Order) -> Vec<String> {
     let mut accepted = Table::new(["  ACCEPTED", "TOPIC", "STATE", "JOB", "DELIVERY"]);
     let mut attempts = Table::new([
         "  ATTEMPT",
@@ -341,8 +339,8 @@ fn waiting(held: &[Held]) -> String {
 }
 
 /// Shows an order in a few lines, without personal data.
-pub fn describe(order: &StoredOrder) -> String {
-    let total = match (&order.total, order.currency) {
+pub fn describe(order: &Order) -> String {
+    let total = match (&order.total_price, &order.currency) {
         (Some(total), Some(currency)) => format!("{total} {currency}"),
         _ => "-".to_owned(),
     };
@@ -351,23 +349,23 @@ pub fn describe(order: &StoredOrder) -> String {
     facts.row(["name".into(), or_none(order.name.as_deref())]);
     facts.row(["shop".into(), order.shop.clone()]);
     facts.row(["total".into(), total]);
-    facts.row([
-        "paid".into(),
-        or_none(order.financial_status.as_ref().map(FinancialStatus::as_str)),
-    ]);
+    facts.row(["paid".into(), or_none(order.financial_status.as_deref())]);
     facts.row([
         "shipped".into(),
         or_none(order.fulfillment_status.as_deref()),
     ]);
     let state = fulfillment.map(|fulfillment| fulfillment.state.as_str());
     facts.row(["fulfilment".into(), or_none(state)]);
-    facts.row(["tracking".into(), or_none(order.tracking_url.as_deref())]);
+    facts.row([
+        "tracking".into(),
+        or_none(order.tracking.as_ref().map(|it| it.url.as_str())),
+    ]);
     if let Some(cancelled_at) = order.cancelled_at {
         facts.row(["cancelled".into(), zone::time(cancelled_at)]);
         facts.row(["reason".into(), or_none(order.cancel_reason.as_deref())]);
     }
     let mut lines = Table::new(["  QUANTITY", "PRICE", "SKU", "TITLE"]);
-    for line in &order.lines {
+    for line in &order.line_items {
         lines.row([
             format!("  {:>8}", line.quantity),
             or_none(line.price.as_deref()),
@@ -377,13 +375,13 @@ pub fn describe(order: &StoredOrder) -> String {
     }
     let mut parts = vec![facts.render()];
     // An order that a checkout session made has no name.
-    parts.extend((!order.lines.is_empty()).then(|| lines.render()));
+    parts.extend((!order.line_items.is_empty()).then(|| lines.render()));
     parts.extend(parcels(order));
     parts.extend(refunds(order));
     parts.join("\n")
 }
 
-fn parcels(order: &StoredOrder) -> Option<String> {
+fn parcels(order: &Order) -> Option<String> {
     let mut table = Table::new(["  CARRIER", "TRACKING NUMBER", "SHIPMENT", "STATUS"]);
     let mut any = false;
     for shipment in &order.shipments {
@@ -400,21 +398,18 @@ fn parcels(order: &StoredOrder) -> Option<String> {
     any.then(|| table.render())
 }
 
-fn refunds(order: &StoredOrder) -> Option<String> {
+fn refunds(order: &Order) -> Option<String> {
     let mut table = Table::new(["  REFUND", "AMOUNT", "PAYMENT", "STATE"]);
     for refund in &order.refunds {
-        let amount = match (refund.amount(), &refund.currency) {
+        let amount = match (&refund.amount, &refund.currency) {
             (Some(amount), Some(currency)) => format!("{amount} {currency}"),
             _ => "-".to_owned(),
         };
-        let payment = match refund.payment_id.as_str() {
-            "" => "the storefront's",
-            id => id,
-        };
+        let payment = refund.payment_id.as_deref();
         table.row([
-            format!("  {}", refund.provider_id.as_deref().unwrap_or("-")),
+            format!("  {}", refund.refund_id.as_deref().unwrap_or("-")),
             amount,
-            payment.to_owned(),
+            payment.unwrap_or("the storefront's").to_owned(),
             refund.state.clone(),
         ]);
     }

@@ -18,7 +18,8 @@ use reqwest::StatusCode;
 use sandbox::sample;
 use serde_json::{Value, json};
 use store::jobs::{self, Summary};
-use store::orders::{self, OrderLookup, StoredOrder};
+use store::orders::view::Order;
+use store::orders::{self, OrderLookup};
 use store::qr_codes;
 use store::sql::Db;
 use store::webhook_ids::{self, DeliveryId};
@@ -294,7 +295,7 @@ async fn post(url: &str, delivery: &Delivery) -> Result<(StatusCode, String)> {
 /// The result of a delivery: its job and its order.
 struct Outcome {
     job: Option<Summary>,
-    order: Option<StoredOrder>,
+    order: Option<Order>,
 }
 
 /// Waits until the delivery's job has run, and finds its order.
@@ -323,7 +324,7 @@ async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
     Ok(Outcome { job, order })
 }
 
-async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
+async fn find_order(db: &Db, job: &Summary) -> Result<Option<Order>> {
     let Some(id) = job.object_id.as_ref().and_then(|id| id.parse().ok()) else {
         return Ok(None);
     };
@@ -336,7 +337,7 @@ async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
 async fn write_png(
     db: &Db,
     settings: &Settings,
-    order: &StoredOrder,
+    order: &Order,
     arguments: &Arguments,
 ) -> Result<Option<PathBuf>> {
     let code = qr_codes::find(db, &order.shop, order.id, qr_codes::TRACKING).await?;
@@ -372,7 +373,7 @@ fn report(
             "status": status.as_u16(),
             "delivery_id": delivery.id,
             "job": job,
-            "order": order.as_ref().map(|order| order.view(&public_url)),
+            "order": order.clone().map(|order| order.at(&public_url)),
             "png": png,
         }));
     }

@@ -16,12 +16,10 @@ use std::cmp::Reverse;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Standing;
 pub use super::cursor::{Cursor, NotACursor};
 use super::view::Successor;
+use super::{Statuses, amount, currency, successor, time};
 use crate::sql::{Db, Query, Result, Row};
-use domain::money::{Currency, Money};
-use domain::order::FinancialStatus;
 use domain::time::Timestamp;
 
 /// How many orders a page looks at, at most, to find those that fit.
@@ -319,38 +317,25 @@ const NAMED_OF_SHOP: &str = orders!(
 
 fn read(row: &Row) -> Result<ListedOrder> {
     let id: i64 = row.get("id")?;
-    let currency: Option<String> = row.get("currency")?;
-    let currency = currency.and_then(|code| Currency::parse(&code));
-    let total: Option<i64> = row.get("total_minor")?;
-    let total = total
-        .zip(currency)
-        .map(|(minor, currency)| Money { minor, currency });
-    let time =
-        |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
-    let standing = Standing::read(row)?;
-    let status = |status: Option<FinancialStatus>| status.map(|it| it.as_str().to_owned());
+    let currency = currency(row)?;
+    let statuses = Statuses::read(row)?;
     let state: Option<String> = row.get("state")?;
-    let successor_shop: Option<String> = row.get("successor_shop")?;
-    let successor = successor_shop.zip(row.get::<Option<i64>>("successor_id")?);
-    let ordered_at = time("ordered_at")?;
+    let ordered_at = time(row, "ordered_at")?;
     Ok(ListedOrder {
         order_id: id.to_string(),
         id,
         shop: row.get("shop")?,
         name: row.get("name")?,
-        financial_status: status(standing.financial_status),
-        payment_status: status(standing.payment_status),
+        financial_status: statuses.financial_status,
+        payment_status: statuses.payment_status,
         fulfillment_status: row.get("fulfillment_status")?,
         fulfillment: state.map(|state| ListedFulfillment { state }),
         currency: currency.map(|currency| currency.to_string()),
-        total_price: total.map(|total| total.to_string()),
+        total_price: amount(row.get("total_minor")?, currency),
         created_at: ordered_at,
-        cancelled_at: standing.cancelled_at,
-        cancel_reason: standing.cancel_reason,
-        superseded_by: successor.map(|(shop, id)| Successor {
-            shop,
-            order_id: id.to_string(),
-        }),
+        cancelled_at: statuses.cancelled_at,
+        cancel_reason: statuses.cancel_reason,
+        superseded_by: successor(row)?,
         updated_at: Timestamp(row.get("updated_at")?),
         listed_at: ordered_at.map_or_else(|| row.get("created_at"), |at| Ok(at.0))?,
     })

@@ -466,11 +466,7 @@ async fn a_checkout_session_makes_an_order_that_its_payment_pays() {
             .unwrap()
         {
             orders::OrderLookup::One(order) => {
-                let is = order
-                    .financial_status
-                    .as_ref()
-                    .map(|it| it.as_str().to_owned());
-                assert_eq!(is.as_deref(), status, "{name}");
+                assert_eq!(order.financial_status.as_deref(), status, "{name}");
             }
             _ => assert_eq!(status, None, "{name}"),
         }
