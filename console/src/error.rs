@@ -7,7 +7,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
-use process::journal::Standing;
+use process::journal::JournalState;
 use providers::identity::IdentityError;
 use store::sql;
 
@@ -49,7 +49,7 @@ pub enum Error {
     Fields,
     Database(sql::Error),
     /// The database may not be served, for this reason.
-    NotServed(Standing),
+    NotServed(JournalState),
     Late,
     /// As many watch as may.
     TooManyWatch,
@@ -195,9 +195,9 @@ impl Error {
                  deliveries."
                     .to_owned(),
             ),
-            Error::NotServed(standing) => (
+            Error::NotServed(state) => (
                 "The database is not in use",
-                format!("Here {standing}. {}", standing.mend()),
+                format!("Here {state}. {}", state.mend()),
             ),
             Error::Database(_) | Error::Late => (
                 "The database did not answer in time",

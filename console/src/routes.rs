@@ -164,11 +164,11 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
         LIVE => format!("{POLICY}; connect-src 'self'"),
         _ => POLICY.to_owned(),
     };
-    let standing = console.parts.journal.standing();
+    let state = console.parts.journal.state();
     let mut answer = if !console.address.is_meant(request.uri(), request.headers()) {
         Error::Host.into_response()
-    } else if !standing.is_current() && !FILES.contains(&request.uri().path()) {
-        Error::NotServed(standing).into_response()
+    } else if !state.is_current() && !FILES.contains(&request.uri().path()) {
+        Error::NotServed(state).into_response()
     } else {
         let answer = tokio::time::timeout(DEADLINE, next.run(request)).await;
         answer.unwrap_or_else(|_| Error::Late.into_response())

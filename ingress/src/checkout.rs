@@ -34,7 +34,7 @@ use platform::crash_point::{self, Point};
 use platform::trace;
 use providers::payment::{self, CURRENCIES, CreatedSession, NewSession, Payment};
 use providers::{CallFailure, storefront};
-use store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
+use store::checkouts::{self, Checkout, NewCheckout, Payability, PaymentPage, Refusal, State};
 use store::orders::checkout_key;
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ pub struct Caller {
 pub struct Opened {
     pub pact_id: String,
     pub order_id: i64,
-    pub page: Page,
+    pub page: PaymentPage,
 }
 
 pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened, Error> {
@@ -99,10 +99,10 @@ async fn is_payable(app: &App, checkout: &Checkout) -> Result<(), Error> {
         State::Pending => None,
         State::Open(page) => Some(page.session_id.as_str()),
     };
-    match checkouts::standing(&app.db, checkout.order_id, session_id).await? {
-        Standing::Payable => Ok(()),
-        Standing::Paid => Err(Error::CheckoutPaid),
-        Standing::Cancelled => Err(Error::CheckoutCancelled),
+    match checkouts::payability(&app.db, checkout.order_id, session_id).await? {
+        Payability::Payable => Ok(()),
+        Payability::Paid => Err(Error::CheckoutPaid),
+        Payability::Cancelled => Err(Error::CheckoutCancelled),
     }
 }
 
@@ -120,7 +120,7 @@ async fn start(
     let checked = session(&pact_id, &items, wish).check();
     checked.map_err(|failure| unpayable(&failure))?;
     let (_, order_id) = checkout_key(&pact_id);
-    let new = New {
+    let new = NewCheckout {
         id,
         api_key_id,
         idempotency_key,
@@ -201,7 +201,7 @@ fn priced(
 }
 
 /// Step 3. Returns the checkout of whoever was first with this idempotency key.
-async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
+async fn begin(app: &App, new: &NewCheckout<'_>) -> Result<Checkout, Error> {
     // Drawn before the transaction is opened, because it takes time.
     let code = TrackingCode::draw(&app.config, new.order_id).map_err(|_| Error::Internal)?;
     let mut outbox = Outbox::of_request(app.context(), trace::current());
@@ -252,8 +252,8 @@ async fn ask(
     payment: &Payment,
     checkout: &Checkout,
     wish: &Wish,
-    ended: Option<&Page>,
-) -> Result<Page, Error> {
+    ended: Option<&PaymentPage>,
+) -> Result<PaymentPage, Error> {
     let wanted = session(&checkout.pact_id, &checkout.items, wish);
     let key = match ended {
         None => checkout.id.to_string(),
@@ -268,7 +268,7 @@ async fn ask(
     crash_point::reach(Point::CheckoutAsked).await;
     match opened {
         Ok(session) => {
-            let page = Page {
+            let page = PaymentPage {
                 session_id: session.id,
                 url: session.url,
                 expires_at: session.expires_at.map(Timestamp::from_unix_seconds),

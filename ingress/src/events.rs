@@ -78,7 +78,7 @@ pub enum Start {
 }
 
 /// What one look has found.
-pub struct Page {
+pub struct Found {
     pub events: Vec<Envelope>,
     /// There may be more already.
     pub is_more: bool,
@@ -117,7 +117,7 @@ impl Reader {
     }
 
     /// The next events that fit, at most `limit`.
-    pub async fn page(&mut self, app: &App, limit: usize) -> Result<Page, Error> {
+    pub async fn page(&mut self, app: &App, limit: usize) -> Result<Found, Error> {
         let (mut found, mut is_more) = self.look(app, limit).await?;
         let mut events = Vec::new();
         let mut bytes = 0;
@@ -137,7 +137,7 @@ impl Reader {
             }
             found = rest;
         }
-        Ok(Page { events, is_more })
+        Ok(Found { events, is_more })
     }
 
     /// Goes on until so many were found or all was looked at; whether there may be more.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use store::job_attempts::{New, Outcome};
+use store::job_attempts::{NewAttempt, Outcome};
 
 /// When a run began, by which its attempt says how long it took.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +28,9 @@ impl Begun {
         outcome: Outcome,
         error: &'a str,
         status: Option<u16>,
-    ) -> New<'a> {
+    ) -> NewAttempt<'a> {
         let took = clock.elapsed().saturating_sub(self.elapsed);
-        New {
+        NewAttempt {
             started_at: self.at,
             duration_ms: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
             outcome,

@@ -5,7 +5,7 @@
 //! So the events of the session that the provider opens are merged with this order.
 
 use domain::checkout;
-use store::checkouts::{self, Checkout, New, Refusal};
+use store::checkouts::{self, Checkout, NewCheckout, Refusal};
 use store::orders::checkout_key;
 use store::sql::Tx;
 
@@ -21,7 +21,7 @@ const REFUSED: &str = "checkout_refused";
 pub async fn begin(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    new: &New<'_>,
+    new: &NewCheckout<'_>,
     code: TrackingCode,
 ) -> Result<bool> {
     if !checkouts::insert(tx, new, outbox.now).await? {

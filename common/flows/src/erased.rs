@@ -55,8 +55,8 @@ impl About {
 
 /// How a delivery stands to the tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Usual,
+pub enum TombstoneMatch {
+    None,
     /// The delivery is about somebody else, but its body mentions a person whose data was erased.
     Mentioned,
     /// The delivery is about a person whose data was erased.
@@ -142,32 +142,32 @@ impl<'a> Candidates<'a> {
 
     /// `is_anothers` says that the delivery belongs to an order of somebody whose data was not
     /// erased.
-    fn standing(&self, erased: &Erased, is_anothers: bool) -> Standing {
+    fn tombstone(&self, erased: &Erased, is_anothers: bool) -> TombstoneMatch {
         let knows = |key: SubjectKey<'_>| self.knows(erased, key);
         let mentions = &self.about.mentions;
         if self.shop.is_none() {
             let is_payer = !is_anothers && may_own_payment(mentions, knows);
             if owns_payment(mentions, knows) || is_payer {
-                return Standing::Erased { order: false };
+                return TombstoneMatch::Erased { order: false };
             }
-            return Standing::Usual;
+            return TombstoneMatch::None;
         }
         if knows(SubjectKey::Shop) {
-            return Standing::Gone;
+            return TombstoneMatch::Gone;
         }
         if owns_order(&Maker::from(mentions), knows) {
             let order = mentions
                 .order
                 .is_some_and(|id| knows(SubjectKey::Order(id)));
-            return Standing::Erased { order };
+            return TombstoneMatch::Erased { order };
         }
         let (emails, phones) = &self.of_others;
         if emails.iter().any(|it| knows(SubjectKey::Email(it)))
             || phones.iter().any(|it| knows(SubjectKey::Phone(it)))
         {
-            return Standing::Mentioned;
+            return TombstoneMatch::Mentioned;
         }
-        Standing::Usual
+        TombstoneMatch::None
     }
 }
 
@@ -180,7 +180,7 @@ pub async fn check(
     context: Context<'_>,
     tx: &mut Tx,
     deliveries: &[(Option<&str>, &About)],
-) -> sql::Result<Vec<Standing>> {
+) -> sql::Result<Vec<TombstoneMatch>> {
     let mut keys: BTreeMap<&str, BTreeSet<Uuid>> = BTreeMap::new();
     let mut candidates = Vec::with_capacity(deliveries.len());
     for (shop, about) in deliveries {
@@ -191,24 +191,24 @@ pub async fn check(
         candidates.push(candidate);
     }
     let erased = tombstones::check(tx, &keys).await?;
-    let mut standings = Vec::with_capacity(candidates.len());
+    let mut matches = Vec::with_capacity(candidates.len());
     for candidate in &candidates {
         let mentions = &candidate.about.mentions;
         let is_anothers = candidate.is_by_payer(&erased)
             && orders::is_of_somebody(tx, &mentions.pacts, &mentions.ids).await?;
-        standings.push(candidate.standing(&erased, is_anothers));
+        matches.push(candidate.tombstone(&erased, is_anothers));
     }
-    Ok(standings)
+    Ok(matches)
 }
 
 /// Erases from the body of a delivery what may not stay of it.
-pub async fn erase_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Result<()> {
-    let body = match standing {
-        Standing::Usual => return Ok(()),
-        Standing::Mentioned | Standing::Erased { .. } => {
+pub async fn erase_body(tx: &mut Tx, job: &Job, tombstone: TombstoneMatch) -> sql::Result<()> {
+    let body = match tombstone {
+        TombstoneMatch::None => return Ok(()),
+        TombstoneMatch::Mentioned | TombstoneMatch::Erased { .. } => {
             erased_body(job.kind.into_str(), &job.body)
         }
-        Standing::Gone => None,
+        TombstoneMatch::Gone => None,
     };
     erasure::replace_body(tx, job.id, body).await.map(|_| ())
 }
@@ -222,10 +222,10 @@ pub async fn erase_body_of_failed(context: Context<'_>, tx: &mut Tx, job: &Job) 
         Kind::Privacy(_) | Kind::ThinPayment(_) | Kind::Internal(_) => return Ok(()),
     };
     let about = About::read(job);
-    let standings = check(context, tx, &[(shop, &about)]).await?;
-    match standings[0] {
+    let matches = check(context, tx, &[(shop, &about)]).await?;
+    match matches[0] {
         // The delivery is about somebody else, and it must still be run, with its whole body.
-        Standing::Mentioned => Ok(()),
-        standing => erase_body(tx, job, standing).await,
+        TombstoneMatch::Mentioned => Ok(()),
+        tombstone => erase_body(tx, job, tombstone).await,
     }
 }

@@ -32,7 +32,7 @@ pub struct Outbox<'a> {
     /// The time of everything that this transaction writes.
     pub now: Timestamp,
     pub(crate) causation: Causation,
-    events: Vec<events::New>,
+    events: Vec<events::NewEvent>,
     jobs: Vec<NewJob>,
     notifications: Vec<JobNotification>,
     audited: Vec<Audited>,
@@ -112,7 +112,7 @@ impl<'a> Outbox<'a> {
     /// Adds the event of what happened to an object. `last` is the object's newest event.
     pub fn event(&mut self, last: &mut LastEvent, event: Event) {
         let cause = self.causation.of(event.shop(), event.object_id());
-        self.events.push(events::New {
+        self.events.push(events::NewEvent {
             id: self.context.clock.id_at(last.next(self.now)),
             traceparent: cause.map(|cause| cause.context),
             event,
@@ -201,7 +201,7 @@ impl<'a> Outbox<'a> {
     /// commit.
     pub async fn audit(&self, tx: &mut Tx) -> sql::Result<()> {
         for entry in &self.audited {
-            let new = audit::New {
+            let new = audit::NewEntry {
                 actor: audit::WORKER,
                 action: entry.action,
                 object_id: &entry.object_id,

@@ -23,7 +23,7 @@ use store::payments::PaymentEntry;
 use store::sql::Tx;
 use store::subscriptions::SubscriptionEntry;
 
-use crate::erased::{self, About, Standing};
+use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::{self, Outbox};
 use crate::sessions::{self, ChangedSession};
 use crate::{Error, Result, subscriptions};
@@ -146,11 +146,11 @@ async fn reports(
         .filter_map(|(job, task)| Some((*job, task.about.as_ref()?, &task.report)))
         .collect();
     let abouts: Vec<_> = events.iter().map(|(_, about, _)| (None, *about)).collect();
-    let standings = erased::check(outbox.context, tx, &abouts).await?;
-    for ((job, _, report), standing) in events.into_iter().zip(standings) {
-        erased::erase_body(tx, job, standing).await?;
+    let matches = erased::check(outbox.context, tx, &abouts).await?;
+    for ((job, _, report), tombstone) in events.into_iter().zip(matches) {
+        erased::erase_body(tx, job, tombstone).await?;
         let mut report = report.clone();
-        if matches!(standing, Standing::Erased { .. }) {
+        if matches!(tombstone, TombstoneMatch::Erased { .. }) {
             match &mut report {
                 Report::Payment(_, record) => record.forget_person(),
                 Report::Session(_, record, _) => record.forget_person(),

@@ -37,7 +37,7 @@ pub enum Refused {
 }
 
 /// The key that somebody wants.
-pub struct New<'a> {
+pub struct WantedKey<'a> {
     pub id: Uuid,
     pub name: &'a str,
     /// None means all.
@@ -58,7 +58,12 @@ pub struct Made {
 }
 
 /// Makes a key.
-pub async fn create(db: &Db, by: By<'_>, clock: &Clock, new: New<'_>) -> Result<Made, Refused> {
+pub async fn create(
+    db: &Db,
+    by: By<'_>,
+    clock: &Clock,
+    new: WantedKey<'_>,
+) -> Result<Made, Refused> {
     let name = new.name;
     let is_name = !name.trim().is_empty()
         && name != DEVELOPMENT

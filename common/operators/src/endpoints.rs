@@ -42,7 +42,7 @@ pub enum Refused {
 }
 
 /// The endpoint that somebody wants to add.
-pub struct New<'a> {
+pub struct WantedEndpoint<'a> {
     pub id: Uuid,
     pub url: &'a str,
     /// None means all types.
@@ -57,7 +57,7 @@ pub async fn add(
     by: By<'_>,
     clock: &Clock,
     allowed: &Allowed,
-    new: New<'_>,
+    new: WantedEndpoint<'_>,
 ) -> Result<(Endpoint, Secret), Refused> {
     let url = new.url;
     if url.len() > LONGEST_URL || new.types.len() > MOST_TYPES {
@@ -77,7 +77,7 @@ pub async fn add(
         None => event_head::newest(db).await?,
     };
     let (id, secret) = (new.id, Secret::new(clock.secret()));
-    let row = endpoints::New {
+    let row = endpoints::NewEndpoint {
         id,
         url,
         types: &types,

@@ -106,7 +106,7 @@ pub async fn show(
     let body = jobs::body(db, id).await?.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).map_err(|_| NotShown::NoBody)?;
     let value = body.pointer(path).ok_or(NotShown::NoField)?;
-    let entry = audit::New {
+    let entry = audit::NewEntry {
         actor: by.actor,
         action: "job.field_shown",
         object_id: &id.to_string(),

@@ -27,7 +27,7 @@ use crate::jobs;
 /// How long after it was confirmed an operation begins.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How many dead jobs are looked through to count those of an operation before it begins.
-pub const MOST: i64 = ended::LOOKED_THROUGH;
+pub const MOST: i64 = store::jobs::LOOKED_THROUGH;
 /// How long a process may need for a batch before another one takes over.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// The highest rate.
@@ -65,7 +65,7 @@ pub async fn confirm(
     rate: i64,
 ) -> sql::Result<bool> {
     let kinds = ended::of_kinds(db, &until(filter, died_until), MOST).await?;
-    let new = bulk_operations::New {
+    let new = bulk_operations::NewOperation {
         id,
         action,
         filter,

@@ -75,7 +75,7 @@ async fn note(
     target: &Target,
     details: serde_json::Value,
 ) -> sql::Result<()> {
-    let entry = audit::New {
+    let entry = audit::NewEntry {
         actor: by.actor,
         action,
         object_id: &id.to_string(),

@@ -129,7 +129,7 @@ pub async fn import(
                 let most = format!("there would be more than {MOST_ENDPOINTS}");
                 return Err(NotImported::Endpoint(endpoint.id, most));
             }
-            let row = endpoints::New {
+            let row = endpoints::NewEndpoint {
                 id: endpoint.id,
                 url: &endpoint.url,
                 types: &types,

@@ -59,10 +59,10 @@ pub async fn elsewhere<F: Future>(work: F) -> F::Output {
         if crash_point::director().is_none() {
             return work.as_mut().poll(context);
         }
-        let waker = Waker::from(Arc::new(Standing(std::thread::current())));
-        let mut standing = Context::from_waker(&waker);
+        let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+        let mut parked = Context::from_waker(&waker);
         loop {
-            if let done @ Poll::Ready(_) = work.as_mut().poll(&mut standing) {
+            if let done @ Poll::Ready(_) = work.as_mut().poll(&mut parked) {
                 return done;
             }
             std::thread::park();
@@ -78,10 +78,10 @@ pub const fn elsewhere<F: Future>(work: F) -> F {
 
 /// A thread that stands still until it is woken.
 #[cfg(debug_assertions)]
-struct Standing(std::thread::Thread);
+struct Parked(std::thread::Thread);
 
 #[cfg(debug_assertions)]
-impl std::task::Wake for Standing {
+impl std::task::Wake for Parked {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

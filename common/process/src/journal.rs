@@ -32,7 +32,7 @@ const TRIES: usize = 5;
 
 /// How the database and the journal stand to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum JournalState {
     /// Nobody could look yet.
     Unknown,
     Current,
@@ -48,39 +48,39 @@ pub enum Standing {
     Broken(i64, Wrong),
 }
 
-impl Standing {
+impl JournalState {
     /// The word of `/readyz`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Standing::Unknown => "unknown",
-            Standing::Current => "current",
-            Standing::Older { .. } => "older",
-            Standing::Lacks(_) => "incomplete",
-            Standing::Broken(..) => "broken",
+            JournalState::Unknown => "unknown",
+            JournalState::Current => "current",
+            JournalState::Older { .. } => "older",
+            JournalState::Lacks(_) => "incomplete",
+            JournalState::Broken(..) => "broken",
         }
     }
 
     pub fn is_current(self) -> bool {
-        self == Standing::Current
+        self == JournalState::Current
     }
 
     /// What an operator is to do.
     pub fn mend(self) -> &'static str {
         match self {
-            Standing::Unknown => {
+            JournalState::Unknown => {
                 "Check that PRIVACY_EXPORT_URL can be reached from here, and that the credential may list \
                  and read."
             }
-            Standing::Current => "",
-            Standing::Older { .. } => {
+            JournalState::Current => "",
+            JournalState::Older { .. } => {
                 "Run `waybill privacy reapply`: it erases again what was erased since the backup, and then \
                  this database is served."
             }
-            Standing::Lacks(_) => {
+            JournalState::Lacks(_) => {
                 "Mount the store, or set PRIVACY_EXPORT_URL back. If the journal is gone for good: `waybill \
                  privacy reapply --journal-gone` writes what this database knows of it."
             }
-            Standing::Broken(..) => {
+            JournalState::Broken(..) => {
                 "Check PRIVACY_KEY, and that no other database has the same PRIVACY_EXPORT_URL. If somebody \
                  changed the object, bring its former version back; `waybill privacy reapply --dry-run` \
                  lists all that is wrong."
@@ -89,22 +89,22 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for JournalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Standing::Unknown => f.write_str("the journal of erasures could not be read yet"),
-            Standing::Current => f.write_str("the database knows every erasure of the journal"),
-            Standing::Older { known, newest } => write!(
+            JournalState::Unknown => f.write_str("the journal of erasures could not be read yet"),
+            JournalState::Current => f.write_str("the database knows every erasure of the journal"),
+            JournalState::Older { known, newest } => write!(
                 f,
                 "the database is older than its journal of erasures: it knows the entries up to {known}, \
                  and there are entries up to {newest}, so it has data of people who were erased"
             ),
-            Standing::Lacks(number) => write!(
+            JournalState::Lacks(number) => write!(
                 f,
                 "the journal of erasures lacks entry {number}, which the database knows: it is another \
                  store, or somebody has removed it"
             ),
-            Standing::Broken(number, wrong) => {
+            JournalState::Broken(number, wrong) => {
                 write!(f, "entry {number} of the journal of erasures {wrong}")
             }
         }
@@ -121,7 +121,7 @@ pub enum NotSeen {
 }
 
 /// Looks how the database and the journal stand to each other.
-pub async fn look(db: &Db, keys: &Keys, exports: &Exports) -> Result<Standing, NotSeen> {
+pub async fn look(db: &Db, keys: &Keys, exports: &Exports) -> Result<JournalState, NotSeen> {
     let mut known = erasures::newest(db).await?;
     for _ in 0..TRIES {
         let number = known.as_ref().map_or(0, |known| known.number);
@@ -129,7 +129,7 @@ pub async fn look(db: &Db, keys: &Keys, exports: &Exports) -> Result<Standing, N
         let Some(newest) = later.last().copied() else {
             return match known {
                 Some(known) => compare(keys, exports, &known).await,
-                None => Ok(Standing::Current),
+                None => Ok(JournalState::Current),
             };
         };
         // Another process commits the number of an entry before it writes the entry.
@@ -139,19 +139,19 @@ pub async fn look(db: &Db, keys: &Keys, exports: &Exports) -> Result<Standing, N
         }
         known = now_known;
     }
-    Ok(Standing::Current)
+    Ok(JournalState::Current)
 }
 
 /// Compares the newest entry that the database knows with the one in the store.
-async fn compare(keys: &Keys, exports: &Exports, known: &Known) -> Result<Standing, NotSeen> {
+async fn compare(keys: &Keys, exports: &Exports, known: &Known) -> Result<JournalState, NotSeen> {
     let number = known.number;
     match exports.erasure(number).await? {
-        Some(bytes) if bytes == known.bytes => Ok(Standing::Current),
+        Some(bytes) if bytes == known.bytes => Ok(JournalState::Current),
         Some(_) if !known.is_kept => older(keys, exports, number - 1, number).await,
-        Some(_) => Ok(Standing::Broken(number, Wrong::Changed)),
-        None if known.is_kept => Ok(Standing::Lacks(number)),
+        Some(_) => Ok(JournalState::Broken(number, Wrong::Changed)),
+        None if known.is_kept => Ok(JournalState::Lacks(number)),
         // Its erasure is under way.
-        None => Ok(Standing::Current),
+        None => Ok(JournalState::Current),
     }
 }
 
@@ -161,20 +161,20 @@ async fn older(
     exports: &Exports,
     known: i64,
     newest: i64,
-) -> Result<Standing, NotSeen> {
+) -> Result<JournalState, NotSeen> {
     let Some(bytes) = exports.erasure(newest).await? else {
-        return Ok(Standing::Broken(newest, Wrong::Missing));
+        return Ok(JournalState::Broken(newest, Wrong::Missing));
     };
     Ok(match Entry::read(keys, newest, &bytes, None) {
-        Ok(_) => Standing::Older { known, newest },
-        Err(wrong) => Standing::Broken(newest, wrong),
+        Ok(_) => JournalState::Older { known, newest },
+        Err(wrong) => JournalState::Broken(newest, wrong),
     })
 }
 
 /// What this process knows of the journal. Clones share it.
 #[derive(Clone)]
 pub struct Journal {
-    standing: watch::Receiver<Standing>,
+    state: watch::Receiver<JournalState>,
 }
 
 impl Journal {
@@ -182,7 +182,7 @@ impl Journal {
     /// closed.
     pub async fn open(db: &Db, keys: &Arc<Keys>, store: &ExportStore) -> Self {
         let exports = Exports::new(store);
-        let (known, standing) = watch::channel(Standing::Unknown);
+        let (known, state) = watch::channel(JournalState::Unknown);
         let (db, keys) = (db.clone(), keys.clone());
         let first = timeout(FIRST_LOOK, look(&db, &keys, &exports)).await;
         note(&known, first.unwrap_or(Err(ExportFailure::Silent.into())));
@@ -196,33 +196,33 @@ impl Journal {
                 note(&known, seen);
             }
         });
-        Journal { standing }
+        Journal { state }
     }
 
-    pub fn standing(&self) -> Standing {
-        *self.standing.borrow()
+    pub fn state(&self) -> JournalState {
+        *self.state.borrow()
     }
 
     /// True while the database may be served.
     pub fn is_current(&self) -> bool {
-        self.standing().is_current()
+        self.state().is_current()
     }
 
     /// Waits until the database may be served.
     pub async fn current(&self) {
         // An error means that the process is about to end.
-        let _ = self.standing.clone().wait_for(|it| it.is_current()).await;
+        let _ = self.state.clone().wait_for(|it| it.is_current()).await;
     }
 }
 
 /// Notes what was seen, and logs it when it differs from what was known.
-fn note(known: &watch::Sender<Standing>, seen: Result<Standing, NotSeen>) {
+fn note(known: &watch::Sender<JournalState>, seen: Result<JournalState, NotSeen>) {
     let before = *known.borrow();
     let seen = match seen {
         Ok(seen) => seen,
         Err(error) => {
             show(before);
-            if before == Standing::Unknown {
+            if before == JournalState::Unknown {
                 tracing::warn!(%error, "the journal of erasures cannot be read: nothing is served until it can");
             }
             return;
@@ -233,7 +233,7 @@ fn note(known: &watch::Sender<Standing>, seen: Result<Standing, NotSeen>) {
         return;
     }
     if seen.is_current() {
-        if before != Standing::Unknown {
+        if before != JournalState::Unknown {
             tracing::info!("the database knows every erasure of the journal, and is served again");
         }
     } else {
@@ -243,6 +243,6 @@ fn note(known: &watch::Sender<Standing>, seen: Result<Standing, NotSeen>) {
 }
 
 /// Shows in the metrics whether the database is served.
-fn show(standing: Standing) {
-    gauge!("waybill_erasure_journal_current").set(if standing.is_current() { 1.0 } else { 0.0 });
+fn show(state: JournalState) {
+    gauge!("waybill_erasure_journal_current").set(if state.is_current() { 1.0 } else { 0.0 });
 }

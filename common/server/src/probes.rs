@@ -7,7 +7,7 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bus::Bus;
-use process::journal::{Journal, Standing};
+use process::journal::{Journal, JournalState};
 use serde::Serialize;
 use store::sql::{Access, Db};
 use tokio::time::timeout;
@@ -28,7 +28,7 @@ pub struct Dependencies {
     /// Also true without a broker, because the bus is then within the process.
     pub bus: bool,
     /// Whether the database knows every erasure of the journal.
-    pub erasures: Standing,
+    pub erasures: JournalState,
 }
 
 impl Dependencies {
@@ -60,7 +60,7 @@ pub async fn look(db: &Db, bus: &Bus, journal: &Journal) -> Dependencies {
             Ok(Err(_)) | Err(_) => Database::Down,
         },
         bus: bus.is_up(),
-        erasures: journal.standing(),
+        erasures: journal.state(),
     }
 }
 
@@ -125,7 +125,7 @@ pub fn ready(
     (code, Json(body)).into_response()
 }
 
-fn reason(erasures: Standing) -> Option<String> {
+fn reason(erasures: JournalState) -> Option<String> {
     (!erasures.is_current()).then(|| format!("{erasures}. {}", erasures.mend()))
 }
 

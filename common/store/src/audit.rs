@@ -51,7 +51,7 @@ impl By<'_> {
         object_id: impl ToString,
         details: Value,
     ) -> Result<()> {
-        let new = New {
+        let new = NewEntry {
             actor: self.actor,
             action,
             object_id: &object_id.to_string(),
@@ -64,7 +64,7 @@ impl By<'_> {
 }
 
 /// An entry to be added.
-pub struct New<'a> {
+pub struct NewEntry<'a> {
     pub actor: &'a str,
     /// What was done: `export.written`, `customer.erased`, ..
     pub action: &'a str,
@@ -100,7 +100,7 @@ pub struct AuditEntry {
 }
 
 /// Adds an entry, as [`append_all`] does.
-pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> Result<()> {
+pub async fn append(tx: &mut Tx, keys: &Keys, new: NewEntry<'_>, now: Timestamp) -> Result<()> {
     append_all(tx, keys, vec![(new, now)]).await
 }
 
@@ -113,7 +113,7 @@ pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> R
 pub async fn append_all(
     tx: &mut Tx,
     keys: &Keys,
-    entries: Vec<(New<'_>, Timestamp)>,
+    entries: Vec<(NewEntry<'_>, Timestamp)>,
 ) -> Result<()> {
     let Some((_, now)) = entries.first() else {
         return Ok(());
@@ -144,7 +144,7 @@ async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Tree> {
         None => "a head that is not ours",
     };
     let mut tree = Tree::unknown(newest.max(known));
-    let entry = New {
+    let entry = NewEntry {
         actor: WORKER,
         action: BROKEN,
         object_id: "audit",
@@ -210,7 +210,11 @@ impl Leaf<'_> {
 }
 
 /// Inserts entries after those of the tree, and adds them to the tree.
-async fn insert(tx: &mut Tx, tree: &mut Tree, entries: Vec<(New<'_>, Timestamp)>) -> Result<()> {
+async fn insert(
+    tx: &mut Tx,
+    tree: &mut Tree,
+    entries: Vec<(NewEntry<'_>, Timestamp)>,
+) -> Result<()> {
     let rows: Vec<_> = (tree.size().cast_signed() + 1..)
         .zip(&entries)
         .map(|(number, (new, at))| {

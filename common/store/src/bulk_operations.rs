@@ -119,7 +119,7 @@ impl Operation {
 }
 
 /// An operation that somebody confirms.
-pub struct New<'a> {
+pub struct NewOperation<'a> {
     pub id: Uuid,
     pub action: Action,
     pub filter: &'a Filter,
@@ -131,7 +131,7 @@ pub struct New<'a> {
 }
 
 /// Confirms an operation, with its entry in the audit. False when one with this id was confirmed before.
-pub async fn confirm(db: &Db, by: By<'_>, new: New<'_>) -> Result<bool> {
+pub async fn confirm(db: &Db, by: By<'_>, new: NewOperation<'_>) -> Result<bool> {
     let mut tx = db.begin().await?;
     let filter = new.filter;
     let inserted = tx

@@ -16,7 +16,7 @@ use domain::time::Timestamp;
 pub const KEPT: Duration = Duration::from_hours(24);
 
 /// A requested checkout.
-pub struct New<'a> {
+pub struct NewCheckout<'a> {
     pub id: Uuid,
     pub api_key_id: Uuid,
     /// The hash of the caller's idempotency key, if there is one.
@@ -43,19 +43,19 @@ pub struct Checkout {
 pub enum State {
     /// The provider has not answered, or its answer was not stored.
     Pending,
-    Open(Page),
+    Open(PaymentPage),
     Refused(Refusal),
 }
 
 /// The page on which the buyer pays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct PaymentPage {
     pub session_id: String,
     pub url: String,
     pub expires_at: Option<Timestamp>,
 }
 
-impl Page {
+impl PaymentPage {
     /// True when nobody can pay on the page any more.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
@@ -64,7 +64,7 @@ impl Page {
 
 /// Whether the order of a checkout can still be paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Payability {
     Payable,
     /// The order is paid, or somebody has finished on its page and the money is on its way.
     Paid,
@@ -93,7 +93,7 @@ impl Refusal {
 
 /// Inserts a checkout. False when its idempotency key was used before. If another transaction is
 /// just inserting the same key, this waits for it.
-pub async fn insert(tx: &mut Tx, new: &New<'_>, now: Timestamp) -> Result<bool> {
+pub async fn insert(tx: &mut Tx, new: &NewCheckout<'_>, now: Timestamp) -> Result<bool> {
     tx.query(
         "insert into checkouts (id, api_key_id, idempotency_key, request_key, pact_id,
                                 order_id, items, state, created_at, updated_at)
@@ -133,7 +133,7 @@ fn read(row: &Row) -> Result<Checkout> {
         .find(|it| Some(it.as_str()) == refusal.as_deref());
     let state = match (state.as_str(), session_id, url, refusal) {
         ("pending", ..) => State::Pending,
-        ("open", Some(session_id), Some(url), _) => State::Open(Page {
+        ("open", Some(session_id), Some(url), _) => State::Open(PaymentPage {
             session_id,
             url,
             expires_at: expires_at.map(Timestamp),
@@ -156,8 +156,8 @@ fn read(row: &Row) -> Result<Checkout> {
 pub async fn open(
     tx: &mut Tx,
     id: Uuid,
-    ended: Option<&Page>,
-    page: &Page,
+    ended: Option<&PaymentPage>,
+    page: &PaymentPage,
     now: Timestamp,
 ) -> Result<bool> {
     tx.query(
@@ -190,7 +190,7 @@ pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> 
 
 /// Whether the order of a checkout can still be paid for. `session_id` is the id of its page's
 /// session, if it has one.
-pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Result<Standing> {
+pub async fn payability(db: &Db, order_id: i64, session_id: Option<&str>) -> Result<Payability> {
     let row = db
         .query(
             "select was_paid + payment_covers as paid, cancelled_at,
@@ -204,13 +204,13 @@ pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Resul
         .fetch_optional()
         .await?;
     let Some(row) = row else {
-        return Ok(Standing::Payable);
+        return Ok(Payability::Payable);
     };
     if row.get::<i64>("paid")? != 0 || row.get::<i64>("completed")? != 0 {
-        return Ok(Standing::Paid);
+        return Ok(Payability::Paid);
     }
     let cancelled_at: Option<i64> = row.get("cancelled_at")?;
-    Ok(cancelled_at.map_or(Standing::Payable, |_| Standing::Cancelled))
+    Ok(cancelled_at.map_or(Payability::Payable, |_| Payability::Cancelled))
 }
 
 /// Deletes checkouts that were requested before this time, and whose pages expired before it.

@@ -117,7 +117,7 @@ fn read(row: &Row) -> Result<Endpoint> {
 }
 
 /// A new endpoint, which gets the events after `position`.
-pub struct New<'a> {
+pub struct NewEndpoint<'a> {
     pub id: Uuid,
     pub url: &'a str,
     pub types: &'a [Pattern],
@@ -125,7 +125,7 @@ pub struct New<'a> {
     pub position: i64,
 }
 
-pub async fn insert(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> Result<()> {
+pub async fn insert(tx: &mut Tx, keys: &Keys, new: NewEndpoint<'_>, now: Timestamp) -> Result<()> {
     let kinds: Vec<&str> = new.types.iter().map(Pattern::as_str).collect();
     tx.query(
         "insert into endpoints (id, url, kinds, state, secret, position, failures, created_at, updated_at)

@@ -19,7 +19,7 @@ use domain::trace::{self, TraceContext, TraceId};
 
 /// An event to be stored.
 #[derive(Clone, Debug)]
-pub struct New {
+pub struct NewEvent {
     /// An id with the time that [`LastEvent`](domain::event::LastEvent) gave the event.
     pub id: Uuid,
     pub event: Event,
@@ -27,7 +27,7 @@ pub struct New {
     pub traceparent: Option<TraceContext>,
 }
 
-pub async fn insert(tx: &mut Tx, new: &[New], now: Timestamp) -> Result<()> {
+pub async fn insert(tx: &mut Tx, new: &[NewEvent], now: Timestamp) -> Result<()> {
     let events = || new.iter().map(|new| &new.event);
     let messages: Vec<Message> = events().map(Event::message).collect();
     let bodies: Vec<String> = messages.iter().map(|it| it.data.to_string()).collect();

@@ -44,7 +44,7 @@ impl Outcome {
 
 /// An attempt to be stored.
 #[derive(Clone, Copy, Debug)]
-pub struct New<'a> {
+pub struct NewAttempt<'a> {
     pub started_at: Timestamp,
     pub duration_ms: i64,
     pub outcome: Outcome,
@@ -56,7 +56,7 @@ pub struct New<'a> {
 
 /// Adds an attempt, and deletes the one that is then too many. The caller holds the lock of the
 /// job's row, so numbers are given one after the other.
-pub async fn add(tx: &mut Tx, job: JobId, new: &New<'_>) -> Result<()> {
+pub async fn add(tx: &mut Tx, job: JobId, new: &NewAttempt<'_>) -> Result<()> {
     let row = tx
         .query(
             "insert into job_attempts

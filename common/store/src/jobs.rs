@@ -627,6 +627,38 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
     })
 }
 
+/// How many rows one page looks through at most, so that a page costs the same however few match.
+pub const LOOKED_THROUGH: i64 = 10_000;
+
+/// Rows of a list, the newest first.
+#[derive(Clone, Debug)]
+pub struct Page<Row, Place> {
+    pub rows: Vec<Row>,
+    /// The next page begins after this place. None when there is nothing more.
+    pub next: Option<Place>,
+    /// The page ends because enough rows were looked through, and not because it is full.
+    pub is_cut: bool,
+}
+
+impl<Row, Place> Page<Row, Place> {
+    fn full(rows: Vec<Row>, place: fn(&Row) -> Place) -> Self {
+        Page {
+            next: rows.last().map(place),
+            rows,
+            is_cut: false,
+        }
+    }
+
+    /// The page ends at this place, or with the last row if there is none.
+    fn cut(rows: Vec<Row>, next: Option<Place>) -> Self {
+        Page {
+            rows,
+            is_cut: next.is_some(),
+            next,
+        }
+    }
+}
+
 /// Which jobs to list. An empty text means any.
 #[derive(Clone, Debug)]
 pub struct Filter {

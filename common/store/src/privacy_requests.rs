@@ -159,9 +159,9 @@ impl Opened<'_> {
     }
 
     /// What the audit says of it. `id` is its id as text.
-    fn entry<'b>(&'b self, actor: &'b str, id: &'b str) -> (audit::New<'b>, Timestamp) {
+    fn entry<'b>(&'b self, actor: &'b str, id: &'b str) -> (audit::NewEntry<'b>, Timestamp) {
         let request = &self.request;
-        let entry = audit::New {
+        let entry = audit::NewEntry {
             actor,
             action: "request.received",
             object_id: id,

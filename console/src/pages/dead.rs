@@ -6,7 +6,8 @@ use domain::api_key::Role;
 use domain::job::Queue;
 use domain::time::Timestamp;
 use operators::operations as flow;
-use store::jobs::ended::{self, Filter, LOOKED_THROUGH};
+use store::jobs::LOOKED_THROUGH;
+use store::jobs::ended::{self, Filter};
 use store::jobs::operate::Action;
 use uuid::Uuid;
 
@@ -36,7 +37,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         "Shop",
         "Job",
     ]);
-    for job in &page.jobs {
+    for job in &page.rows {
         table.row(vec![
             Cell::maybe_time(job.finished_at),
             Cell::text(job.kind.as_str()),
@@ -51,7 +52,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         let most = bounded(LOOKED_THROUGH, i64::MAX);
         format!("At most {most} dead jobs are looked through for one page; older ones are on the next page.")
     });
-    let is_empty = page.jobs.is_empty() && page.next.is_none();
+    let is_empty = page.rows.is_empty() && page.next.is_none();
     let listing = Listing {
         here: "/dead",
         title: "Dead jobs",

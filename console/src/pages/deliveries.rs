@@ -4,7 +4,8 @@
 use axum::response::Response;
 use domain::job::{JobId, Source};
 use server::deliveries::{Line, Outcome};
-use store::jobs::arrived::{self, Arrived, LOOKED_THROUGH};
+use store::jobs::LOOKED_THROUGH;
+use store::jobs::arrived::{self, Arrived};
 use store::refused_deliveries::why;
 use uuid::Uuid;
 
@@ -46,7 +47,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         about: "What was accepted, the newest first. A duplicate is answered and leaves no row.",
         command,
         filters: filters(&filter),
-        table: table(&page.deliveries),
+        table: table(&page.rows),
         acts: Vec::new(),
         empty: "No delivery matches.",
         note,

@@ -8,7 +8,7 @@ use domain::api_key::Role;
 use domain::endpoint::{ROTATION, State};
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use operators::endpoints::{self as flow, Change, New, Refused, Seen};
+use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
 use providers::endpoints::Sender;
 use store::endpoints::{self, Endpoint};
 use tokio::time::timeout;
@@ -218,7 +218,7 @@ pub async fn add(write: Write<Operator>) -> Result<Response, Error> {
     if is_there().await? {
         return Ok(act::see(&page(id), Done::Shown));
     }
-    let new = New {
+    let new = WantedEndpoint {
         id,
         url: given.get("url"),
         types,

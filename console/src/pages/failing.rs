@@ -2,7 +2,7 @@
 //! and when they run again.
 
 use axum::response::Response;
-use store::jobs::retried::{self, LOOKED_THROUGH};
+use store::jobs::{LOOKED_THROUGH, retried};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
@@ -31,7 +31,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         "Shop",
         "Job",
     ]);
-    for job in &page.jobs {
+    for job in &page.rows {
         table.row(vec![
             Cell::time(job.failed_at),
             Cell::text(job.kind.as_str()),

@@ -4,7 +4,7 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::{self, Role, Scope, State};
-use operators::api_keys::{self as flow, MOST_DAYS, New, Refused};
+use operators::api_keys::{self as flow, MOST_DAYS, Refused, WantedKey};
 use store::api_keys::{self, ApiKeyEntry};
 use uuid::Uuid;
 
@@ -218,7 +218,7 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
     if is_there().await? {
         return Ok(act::see(&page(id), Done::Shown));
     }
-    let new = New {
+    let new = WantedKey {
         id,
         name: given.get("name"),
         scopes,

@@ -73,7 +73,7 @@ struct LivePage<'a> {
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let filter = deliveries::filter(&visit);
     let page = arrived::page(visit.db(), &filter, JobId::max(), PAGE).await?;
-    let table = deliveries::table(&page.deliveries);
+    let table = deliveries::table(&page.rows);
     let answer = match visit.query.get("format") {
         "json" => listing::items(&table),
         "csv" => listing::csv(&table, "/live"),
@@ -112,7 +112,7 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
     let last = visit.header(&LAST_EVENT_ID);
     let last = last.unwrap_or_else(|| visit.query.get("after"));
     let last = Uuid::parse_str(last).ok();
-    let is_gap = last.is_some_and(|last| page.deliveries.iter().all(|it| it.id > last));
+    let is_gap = last.is_some_and(|last| page.rows.iter().all(|it| it.id > last));
     let mut stream = EventStream {
         filter,
         listener,
@@ -124,7 +124,7 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
     if is_gap && page.next.is_some() {
         hello.push(sse::event("left_out", &json!({})));
     }
-    for delivery in page.deliveries.iter().rev() {
+    for delivery in page.rows.iter().rev() {
         let line = Line::now(delivery);
         if !line.is_ended() {
             let live = &stream.visit.watched().live;

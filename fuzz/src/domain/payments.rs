@@ -164,7 +164,7 @@ fn sessions_of(records: &[checkout::Record]) {
         assert!(merged(record, record) == *record);
         assert!(
             record
-                .page()
+                .price_change()
                 .is_none_or(|page| page.discount > 0 || page.added > 0)
         );
         assert!(

@@ -13,7 +13,7 @@ use domain::api_key::Shops;
 use domain::endpoint::ROTATION;
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use operators::endpoints::{self as flow, Change, New, Seen};
+use operators::endpoints::{self as flow, Change, Seen, WantedEndpoint};
 use platform::task;
 use providers::endpoints::AddressError;
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ pub async fn add(
     let author = Author::of(&app, &key);
     let added = finished(async move {
         let (app, by) = (&author.app, author.by());
-        let new = New {
+        let new = WantedEndpoint {
             id: app.clock.id(),
             url: &request.url,
             types,

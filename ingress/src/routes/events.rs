@@ -51,7 +51,7 @@ pub fn routes() -> Vec<Operation> {
              kept. With `wait` the answer waits for the first event that fits. A key that is limited to \
              shops sees the events of these shops alone, and none of payments.",
         )
-        .in_query::<Page>()
+        .in_query::<ListLimits>()
         .answers::<EventList>(200, "The events; none after the wait is a success, too.")
         .link(
             "listEvents",
@@ -132,7 +132,7 @@ struct Filters {
 /// What a list adds to the filters. A stream passes it over.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Page {
+struct ListLimits {
     /// How many at most.
     #[param(minimum = 1, maximum = 1000, default = 100, example = 100)]
     limit: Option<usize>,
@@ -155,8 +155,8 @@ impl FromRequestParts<Arc<App>> for Wanted {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
         let query = Query::<Filters>::from_request_parts(parts, app).await;
         let Query(given) = query.map_err(|_| Error::EventsQuery)?;
-        let query = Query::<Page>::from_request_parts(parts, app).await;
-        let Query(page) = query.map_err(|_| Error::EventsQuery)?;
+        let query = Query::<ListLimits>::from_request_parts(parts, app).await;
+        let Query(limits) = query.map_err(|_| Error::EventsQuery)?;
         let kinds = given.r#type.as_deref().unwrap_or("#");
         if kinds.len() > LONGEST_KINDS {
             return Err(Error::EventsQuery);
@@ -166,8 +166,8 @@ impl FromRequestParts<Arc<App>> for Wanted {
             .map(str::parse)
             .collect::<Result<_, _>>()
             .map_err(|_| Error::EventsQuery)?;
-        let limit = page.limit.unwrap_or(USUAL_EVENTS);
-        let wait = page.wait.unwrap_or(0);
+        let limit = limits.limit.unwrap_or(USUAL_EVENTS);
+        let wait = limits.wait.unwrap_or(0);
         let is_text = |text: &Option<String>| !text.as_ref().is_some_and(|it| it.contains('\0'));
         let fits = (1..=MOST_EVENTS).contains(&limit)
             && wait <= LONGEST_WAIT

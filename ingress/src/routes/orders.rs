@@ -55,7 +55,7 @@ pub fn routes() -> Vec<Operation> {
              that fit `updated_after` and the statuses, so it may have few or none and yet a `next`; to \
              follow what changes, read `/api/events`. A key that is limited to shops sees theirs alone.",
         )
-        .answers::<list::Page>(200, "The orders.");
+        .answers::<list::OrderList>(200, "The orders.");
     let show = get("/api/commerce/orders/{order_id}", show)
         .is("getOrder", "An order as it stands")
         .about(

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use config::{Config, Settings};
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use operators::endpoints::{self as flow, Change, New, Refused, Seen};
+use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use providers::endpoints::{Failed, Sender};
@@ -130,7 +130,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
     let allowed = Config::endpoints(settings)?;
     let clock = Clock::system();
     let author = arguments.operator.author(settings, db).await?;
-    let new = New {
+    let new = WantedEndpoint {
         id: clock.id(),
         url: &arguments.url,
         types: arguments.types,

@@ -79,7 +79,7 @@ async fn change(
         identity_provider::moved(&mut tx, &clock, &name).await?;
         0
     };
-    let entry = audit::New {
+    let entry = audit::NewEntry {
         actor: &arguments.operator.actor(),
         action: if are_others {
             "identity.replaced"

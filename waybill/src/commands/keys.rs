@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use config::Settings;
 use domain::api_key::{self, Scope, State};
 use domain::time::Timestamp;
-use operators::api_keys::{self as flow, MOST_DAYS, Made, New, Refused};
+use operators::api_keys::{self as flow, MOST_DAYS, Made, Refused, WantedKey};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use serde_json::json;
@@ -97,7 +97,7 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
     let author = arguments.operator.author(settings, &db).await?;
     let CreateArguments { name, json, .. } = &arguments;
     let id = clock.id();
-    let new = New {
+    let new = WantedKey {
         id,
         name,
         scopes: arguments.scope.clone(),

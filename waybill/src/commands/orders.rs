@@ -10,7 +10,7 @@ use platform::zone;
 use serde::Serialize;
 use store::held::{self, Held, Reason};
 use store::order_bodies::{self, Repeated};
-use store::orders::list::{self, Cursor, Filter, ListedOrder, Page, STATES};
+use store::orders::list::{self, Cursor, Filter, ListedOrder, OrderList, STATES};
 use store::orders::view::Order;
 use store::sql::Db;
 use store::story::{self, Meant, Story, WithHistory};
@@ -161,7 +161,7 @@ async fn list(db: &Db, arguments: List) -> Result<()> {
         created_after: arguments.created_after.map(|it| it.at(now)),
         updated_after: arguments.updated_after.map(|it| it.at(now)),
     };
-    let mut found = Page {
+    let mut found = OrderList {
         orders: Vec::new(),
         next: arguments.after,
     };

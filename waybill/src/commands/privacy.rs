@@ -754,9 +754,9 @@ async fn export(
     output: Option<&Path>,
 ) -> Result<()> {
     let exports = Exports::new(&Config::privacy(settings)?.exports);
-    let standing = journal::look(db, &author.keys, &exports).await?;
-    if !standing.is_current() {
-        bail!("no export goes out: {standing}. {}", standing.mend());
+    let state = journal::look(db, &author.keys, &exports).await?;
+    if !state.is_current() {
+        bail!("no export goes out: {state}. {}", state.mend());
     }
     let mut file = output.map(create).transpose()?;
     let by = author.by(Clock::system().now());

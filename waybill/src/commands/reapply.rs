@@ -8,7 +8,7 @@ use bus::Bus;
 use config::{Config, Mode, Settings};
 use domain::privacy::journal::Wrong;
 use platform::clock::Clock;
-use process::journal::{self, Standing};
+use process::journal::{self, JournalState};
 use process::measures::Measures;
 use process::{Ended, Parts};
 use providers::exports::Exports;
@@ -73,11 +73,11 @@ pub async fn run(settings: &Settings, db: &Db, arguments: &Arguments) -> Result<
         }
     };
     let summary = reapply::apply(&parts, &exports, by, &journal, report).await?;
-    let standing = journal::look(db, &parts.keys, &exports).await?;
+    let state = journal::look(db, &parts.keys, &exports).await?;
     if arguments.json {
-        table::print_json(&result(&journal, &summary, &failed, standing))?;
+        table::print_json(&result(&journal, &summary, &failed, state))?;
     } else {
-        table::print(&format!("{}{}", wrong(&journal), said(&summary, standing)))?;
+        table::print(&format!("{}{}", wrong(&journal), said(&summary, state)))?;
     }
     if summary.failed > 0 {
         bail!(
@@ -86,7 +86,7 @@ pub async fn run(settings: &Settings, db: &Db, arguments: &Arguments) -> Result<
             summary.erasures
         );
     }
-    ended(&journal, standing.is_current())
+    ended(&journal, state.is_current())
 }
 
 /// What a worker has too. Nothing is notified: there are no workers of a database that is not served.
@@ -118,9 +118,9 @@ fn ended(journal: &Journal, is_current: bool) -> Result<()> {
     if let Some((number, wrong)) = journal.wrong.first() {
         let is_lost = *number <= journal.known && *wrong == Wrong::Missing;
         let mend = if is_lost {
-            Standing::Lacks(*number).mend()
+            JournalState::Lacks(*number).mend()
         } else {
-            Standing::Broken(*number, *wrong).mend()
+            JournalState::Broken(*number, *wrong).mend()
         };
         return ended(
             WRONG,
@@ -203,8 +203,8 @@ fn line(step: &Step<'_>) -> String {
     format!("{nth} of {of}  {topic}  {shop}  {request}  {result}\n")
 }
 
-fn said(summary: &Summary, standing: Standing) -> String {
-    if standing.is_current() && summary.erasures == 0 {
+fn said(summary: &Summary, state: JournalState) -> String {
+    if state.is_current() && summary.erasures == 0 {
         return "The database knows every erasure of the journal; nothing was to be erased again.\n"
             .to_owned();
     }
@@ -212,13 +212,13 @@ fn said(summary: &Summary, standing: Standing) -> String {
         "{} of {} erasures were done again; the database knows the entries up to {}.\n",
         summary.erased, summary.erasures, summary.known
     );
-    if standing.is_current() {
+    if state.is_current() {
         text.push_str("It is served again: processes that run notice it within seconds.\n");
     }
     text
 }
 
-fn result(journal: &Journal, summary: &Summary, failed: &[Value], standing: Standing) -> Value {
+fn result(journal: &Journal, summary: &Summary, failed: &[Value], state: JournalState) -> Value {
     json!({
         "known": summary.known,
         "newest": journal.newest,
@@ -226,6 +226,6 @@ fn result(journal: &Journal, summary: &Summary, failed: &[Value], standing: Stan
         "erasures": summary.erasures,
         "erased": summary.erased,
         "failed": failed,
-        "is_current": standing.is_current(),
+        "is_current": state.is_current(),
     })
 }

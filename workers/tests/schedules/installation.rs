@@ -274,7 +274,7 @@ impl Installation {
 
     async fn add_endpoint(&self) {
         let mut tx = self.db.begin().await.unwrap();
-        let new = endpoints::New {
+        let new = endpoints::NewEndpoint {
             id: self.clock.id(),
             url: "https://endpoint.example/",
             types: &["#".parse().unwrap()],

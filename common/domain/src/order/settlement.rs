@@ -79,7 +79,7 @@ pub struct Linked {
 /// How the payment provider's checkout page changed the price when the buyer paid there: it can
 /// take off a discount, and add tax and shipping. Amounts are minor units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct PriceChange {
     pub cycle: Cycle,
     pub currency: Currency,
     pub discount: i64,
@@ -92,7 +92,7 @@ pub struct Page {
 pub struct Payments {
     pub linked: Vec<Linked>,
     /// The price changes of the completed checkout sessions that are paid for.
-    pub pages: Vec<Page>,
+    pub price_changes: Vec<PriceChange>,
     /// True when a checkout session of the order began a subscription and an invoice of that
     /// subscription was paid, with money or in full by a discount. The invoice of a trial does
     /// not count.
@@ -128,15 +128,16 @@ impl Payments {
         linked.filter(|it| it.cycle == *cycle).collect()
     }
 
-    /// The discount that checkout pages took off the price of a cycle, in minor units.
+    /// The discount that checkout price_changes took off the price of a cycle, in minor units.
     fn discount(&self, cycle: &Cycle, currency: Currency) -> i64 {
-        self.sum(cycle, currency, |page| page.discount)
+        self.sum(cycle, currency, |change| change.discount)
     }
 
-    fn sum(&self, cycle: &Cycle, currency: Currency, amount: fn(&Page) -> i64) -> i64 {
-        let pages = self.pages.iter();
-        let pages = pages.filter(|it| it.cycle == *cycle && it.currency == currency);
-        pages.fold(0, |sum, page| sum.saturating_add(amount(page)))
+    fn sum(&self, cycle: &Cycle, currency: Currency, amount: fn(&PriceChange) -> i64) -> i64 {
+        let price_changes = self.price_changes.iter();
+        let price_changes =
+            price_changes.filter(|it| it.cycle == *cycle && it.currency == currency);
+        price_changes.fold(0, |sum, change| sum.saturating_add(amount(change)))
     }
 
     /// True when these can be the payments of this order: all are in the order's currency, and
@@ -157,7 +158,7 @@ impl Payments {
             *sum = sum.saturating_add(payment.received);
         }
         received.iter().all(|(cycle, received)| {
-            let added = self.sum(cycle, currency, |page| page.added);
+            let added = self.sum(cycle, currency, |change| change.added);
             *received <= total.saturating_add(added)
         })
     }

@@ -58,7 +58,7 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         .or(created_at);
     let refunds = refunds(body.refunds, currency)?;
     let status = text(body.status);
-    let standing = Standing {
+    let reported = Reported {
         status: status.as_deref(),
         is_paid: !body.date_paid_gmt.is_nothing(),
         is_completed: !body.date_completed_gmt.is_nothing(),
@@ -80,9 +80,9 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         subtotal: None,
         tax: money(body.total_tax, currency).unwrap_or_default(),
         outstanding: None,
-        financial_status: standing.financial(),
-        fulfillment_status: standing.fulfillment(),
-        cancelled_at: updated_at.filter(|_| standing.is_cancelled()),
+        financial_status: reported.financial(),
+        fulfillment_status: reported.fulfillment(),
+        cancelled_at: updated_at.filter(|_| reported.is_cancelled()),
         cancel_reason: None,
         created_at,
         updated_at,
@@ -109,7 +109,7 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
 }
 
 /// What an order's status and dates say of it.
-struct Standing<'a> {
+struct Reported<'a> {
     status: Option<&'a str>,
     /// It was paid once.
     is_paid: bool,
@@ -120,7 +120,7 @@ struct Standing<'a> {
     total: Option<Money>,
 }
 
-impl Standing<'_> {
+impl Reported<'_> {
     /// `processing` and `completed` are the statuses that WooCommerce itself counts as paid. One
     /// that a plugin has added says nothing, so the date of the payment does.
     fn financial(&self) -> Option<FinancialStatus> {

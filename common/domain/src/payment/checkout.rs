@@ -6,7 +6,7 @@ use super::record::{Part, newest};
 use super::status::{Mode, PaymentStatus};
 use super::{Email, Event, Object};
 use crate::money::Currency;
-use crate::order::settlement::{Cycle, Linked, Page};
+use crate::order::settlement::{Cycle, Linked, PriceChange};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -137,15 +137,15 @@ impl Record {
 
     /// How the checkout page changed the price. None until the session is paid for, and when the
     /// page changed nothing.
-    pub fn page(&self) -> Option<Page> {
+    pub fn price_change(&self) -> Option<PriceChange> {
         let minor = |part: &Option<Part<i64>>| part.as_ref().map_or(0, |part| part.value);
-        let page = Page {
+        let change = PriceChange {
             cycle: self.cycle(),
             currency: self.currency.as_ref()?.value,
             discount: minor(&self.discount),
             added: minor(&self.added),
         };
-        (self.is_settled() && (page.discount > 0 || page.added > 0)).then_some(page)
+        (self.is_settled() && (change.discount > 0 || change.added > 0)).then_some(change)
     }
 
     fn cycle(&self) -> Cycle {

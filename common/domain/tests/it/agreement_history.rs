@@ -206,8 +206,8 @@ impl World {
         };
         Payments {
             linked: linked.into_iter().collect(),
-            pages: session
-                .and_then(checkout::Record::page)
+            price_changes: session
+                .and_then(checkout::Record::price_change)
                 .into_iter()
                 .collect(),
             is_subscription_paid: false,

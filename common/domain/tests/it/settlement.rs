@@ -5,7 +5,7 @@ use domain::money::Currency;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::Record;
 use domain::order::settlement::{
-    Cycle, Linked, Page, Payments, cycles, is_cancelled_by_payment, settle, status,
+    Cycle, Linked, Payments, PriceChange, cycles, is_cancelled_by_payment, settle, status,
 };
 use domain::order::{FinancialStatus, Order, Topic};
 use proptest::prelude::*;
@@ -192,8 +192,8 @@ fn paid(id: &str, received: i64, cycle: &str) -> Linked {
     }
 }
 
-fn page(discount: i64, added: i64) -> Page {
-    Page {
+fn price_change(discount: i64, added: i64) -> PriceChange {
+    PriceChange {
         cycle: Cycle::first(),
         currency: usd(),
         discount,
@@ -210,11 +210,11 @@ fn a_discount_of_the_payment_page_pays_as_money_does() {
     };
     settle(&mut order, &payments);
     assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
-    payments.pages = vec![page(500, 0)];
+    payments.price_changes = vec![price_change(500, 0)];
     settle(&mut order, &payments);
     assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
     payments.linked.clear();
-    payments.pages = vec![page(3000, 0)];
+    payments.price_changes = vec![price_change(3000, 0)];
     settle(&mut order, &payments);
     assert_eq!(
         order.fulfillment_state(),
@@ -231,7 +231,7 @@ fn what_a_page_added_is_of_the_order_and_what_nobody_explains_is_not() {
         ..Payments::default()
     };
     assert!(!payments.are_of(&order));
-    payments.pages = vec![page(0, 248)];
+    payments.price_changes = vec![price_change(0, 248)];
     assert!(payments.are_of(&order));
     payments.linked.push(paid("pi_2", 3000, "2"));
     assert!(payments.are_of(&order), "each cycle costs the total");
@@ -370,19 +370,19 @@ fn a_payment_in_another_currency_or_of_nothing_is_not_of_the_order() {
 #[test]
 fn a_page_counts_in_its_own_cycle_and_currency() {
     let order = delivery(1, "pending", false);
-    let payments = |page: Page| Payments {
+    let payments = |change: PriceChange| Payments {
         linked: vec![paid("pi_1", TOTAL + 1, "1")],
-        pages: vec![page],
+        price_changes: vec![change],
         ..Payments::default()
     };
-    assert!(payments(page(0, 1)).are_of(&order));
-    let other_cycle = Page {
+    assert!(payments(price_change(0, 1)).are_of(&order));
+    let other_cycle = PriceChange {
         cycle: Cycle::named(Some("2")),
-        ..page(0, 1)
+        ..price_change(0, 1)
     };
-    let other_currency = Page {
+    let other_currency = PriceChange {
         currency: Currency::parse("EUR").unwrap(),
-        ..page(0, 1)
+        ..price_change(0, 1)
     };
     for other in [other_cycle, other_currency] {
         assert!(!payments(other.clone()).are_of(&order), "{other:?}");

@@ -15,7 +15,7 @@ use store::{erasure as rows, orders};
 use super::bodies::{self, CutBody};
 use super::{Incoming, TrackingCode, TrackingCodes, absorb, add};
 use crate::confirmations::{self, Question};
-use crate::erased::{self, About, Standing};
+use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::Outbox;
 use crate::{Result, erasure};
 
@@ -54,7 +54,7 @@ struct Delivery<'a> {
     job: &'a Job,
     task: &'a Task,
     key: OrderKey,
-    standing: Standing,
+    tombstone: TombstoneMatch,
 }
 
 /// What the deliveries of a message say altogether.
@@ -77,8 +77,8 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     let repeated = repetitions(outbox, tx, &deliveries).await?;
     let mut gathered = Gathered::default();
     for delivery in &deliveries {
-        erased::erase_body(tx, delivery.job, delivery.standing).await?;
-        if delivery.standing != Standing::Gone {
+        erased::erase_body(tx, delivery.job, delivery.tombstone).await?;
+        if delivery.tombstone != TombstoneMatch::Gone {
             gathered.add(outbox, delivery, repeated.contains(&delivery.job.id));
         }
     }
@@ -103,13 +103,13 @@ async fn check<'a>(
         .zip(&shops)
         .map(|((_, task), shop)| (Some(shop.as_str()), &task.about))
         .collect();
-    let standings = erased::check(outbox.context, tx, &abouts).await?;
-    let deliveries = tasks.iter().zip(shops).zip(standings);
-    let deliveries = deliveries.map(|(((job, task), shop), standing)| Delivery {
+    let matches = erased::check(outbox.context, tx, &abouts).await?;
+    let deliveries = tasks.iter().zip(shops).zip(matches);
+    let deliveries = deliveries.map(|(((job, task), shop), tombstone)| Delivery {
         job,
         task,
         key: (shop, task.order_id),
-        standing,
+        tombstone,
     });
     Ok(deliveries.collect())
 }
@@ -139,7 +139,7 @@ async fn repetitions(
 ) -> Result<HashSet<JobId>> {
     let cut = deliveries.iter().filter_map(|delivery| {
         let cut = delivery.task.cut.as_ref()?;
-        let counts = delivery.standing != Standing::Gone;
+        let counts = delivery.tombstone != TombstoneMatch::Gone;
         counts.then(|| (delivery.key.clone(), delivery.job, cut))
     });
     Ok(bodies::repetitions(tx, cut.collect(), outbox.now).await?)
@@ -154,7 +154,7 @@ impl<'a> Gathered<'a> {
             job,
             task,
             key,
-            standing,
+            tombstone,
         } = delivery;
         let (shop, order_id) = key;
         outbox
@@ -171,7 +171,7 @@ impl<'a> Gathered<'a> {
         let alone = by_topic.and_then(CutBody::alone);
         let alone = alone.filter(|_| can_ask || is_repeated);
         let mut record = alone.unwrap_or(&task.record).clone();
-        if let Standing::Erased { order } = standing {
+        if let TombstoneMatch::Erased { order } = tombstone {
             record.forget_person();
             *self.erased.entry(key.clone()).or_default() |= order;
         } else if let Some((id, customer)) = &task.customer {

@@ -108,7 +108,7 @@ impl KnownPayments {
         let mut payments = Payments::default();
         for session in self.sessions.iter().filter(|it| it.key == update.key) {
             linked.extend(payment_of(session, &agreement));
-            payments.pages.extend(session.record.page());
+            payments.price_changes.extend(session.record.price_change());
             payments.is_subscription_paid |= session.is_subscription_paid;
         }
         let of_invoice = self.of_invoices.iter().filter(|(of, _)| *of == update.key);

@@ -2,7 +2,7 @@
 //! searched, so intake writes no index for it: the ids of deliveries sort by the times at which their
 //! requests began.
 
-use super::parsed;
+use super::{LOOKED_THROUGH, Page, parsed};
 use crate::sql::{Db, Result, Row};
 use domain::job::{JobId, Source, State};
 use domain::time::Timestamp;
@@ -59,9 +59,6 @@ pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
     Ok(found)
 }
 
-/// How many jobs one page looks through at most, so that a page costs the same however few match.
-pub const LOOKED_THROUGH: i64 = 10_000;
-
 /// Which deliveries to list. An empty text means any.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -73,18 +70,13 @@ pub struct Filter {
     pub state: String,
 }
 
-/// Deliveries, the newest first.
-#[derive(Clone, Debug)]
-pub struct Page {
-    pub deliveries: Vec<Arrived>,
-    /// The next page begins after this job. None when there is nothing more.
-    pub next: Option<JobId>,
-    /// The page ends because enough jobs were looked through, and not because it is full.
-    pub is_cut: bool,
-}
-
 /// The newest deliveries that match among the [`LOOKED_THROUGH`] newest jobs before this one.
-pub async fn page(db: &Db, filter: &Filter, before: JobId, limit: usize) -> Result<Page> {
+pub async fn page(
+    db: &Db,
+    filter: &Filter,
+    before: JobId,
+    limit: usize,
+) -> Result<Page<Arrived, JobId>> {
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let deliveries: Vec<Arrived> = db
         .query(
@@ -108,11 +100,7 @@ pub async fn page(db: &Db, filter: &Filter, before: JobId, limit: usize) -> Resu
         .bind(most)
         .all(read).await?;
     if deliveries.len() == limit {
-        return Ok(Page {
-            next: deliveries.last().map(|it| it.id),
-            deliveries,
-            is_cut: false,
-        });
+        return Ok(Page::full(deliveries, |it| it.id));
     }
     let last = db
         .query("select id from jobs where id < $1 order by id desc limit 1 offset $2")
@@ -121,11 +109,7 @@ pub async fn page(db: &Db, filter: &Filter, before: JobId, limit: usize) -> Resu
         .fetch_optional()
         .await?;
     let next = last.map(|row| row.get("id")).transpose()?;
-    Ok(Page {
-        deliveries,
-        is_cut: next.is_some(),
-        next,
-    })
+    Ok(Page::cut(deliveries, next))
 }
 
 fn read(row: &Row) -> Result<Arrived> {

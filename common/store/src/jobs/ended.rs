@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Summary, parsed, read_summary};
+use super::{LOOKED_THROUGH, Page, Summary, parsed, read_summary};
 use crate::sql::{Db, Query, Result, Row};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
@@ -222,10 +222,6 @@ pub async fn after(
     Ok(jobs)
 }
 
-/// How many dead jobs one page looks through at most, so that a page costs the same however few match. It
-/// is divided among the queues that are searched.
-pub const LOOKED_THROUGH: i64 = 10_000;
-
 /// Dead jobs of one kind.
 #[derive(Clone, Debug)]
 pub struct OfKind {
@@ -283,24 +279,15 @@ pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Kinds> {
     Ok(Kinds { kinds, is_cut })
 }
 
-/// Dead jobs, those that died last first.
-#[derive(Clone, Debug)]
-pub struct Page {
-    pub jobs: Vec<Summary>,
-    /// The next page begins after this job: when it died, and its id. None when there is nothing more.
-    pub next: Option<(Timestamp, JobId)>,
-    /// The page ends because enough jobs were looked through, and not because it is full.
-    pub is_cut: bool,
-}
-
-/// The dead jobs that match among the [`LOOKED_THROUGH`] newest, at most `limit`. `after` is where the page
-/// before ended.
+/// The dead jobs that match among the [`LOOKED_THROUGH`] newest, at most `limit`, those that died last first.
+/// That number is divided among the queues that are searched. `after` is where the page before ended: when its
+/// last job died, and its id.
 pub async fn page(
     db: &Db,
     filter: &Filter,
     after: Option<(Timestamp, JobId)>,
     limit: usize,
-) -> Result<Page> {
+) -> Result<Page<Summary, (Timestamp, JobId)>> {
     let begin = after.unwrap_or((Timestamp(i64::MAX), JobId::max()));
     let each = filter.each(LOOKED_THROUGH);
     let mut found: Vec<(Timestamp, JobId)> = Vec::new();
@@ -338,7 +325,7 @@ pub async fn page(
     let is_full = found.len() >= limit;
     found.truncate(limit);
     Ok(Page {
-        jobs: summaries(db, &found).await?,
+        rows: summaries(db, &found).await?,
         next: if is_full { found.last().copied() } else { cut },
         is_cut: !is_full && cut.is_some(),
     })
@@ -349,7 +336,7 @@ pub async fn newest_dead(db: &Db, filter: &Filter, limit: usize) -> Result<Vec<S
     let (mut jobs, mut after) = (Vec::new(), None);
     while jobs.len() < limit {
         let found = page(db, filter, after, limit - jobs.len()).await?;
-        jobs.extend(found.jobs);
+        jobs.extend(found.rows);
         after = found.next;
         if after.is_none() {
             break;

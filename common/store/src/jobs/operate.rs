@@ -200,7 +200,7 @@ pub async fn note(
     let shop = jobs.first().and_then(|job| job.shop.as_deref());
     let is_of_one = jobs.iter().all(|job| job.shop.as_deref() == shop);
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-    let entry = audit::New {
+    let entry = audit::NewEntry {
         actor: by.actor,
         action: match action {
             Action::Replay => "jobs.replayed",

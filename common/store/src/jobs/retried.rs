@@ -2,6 +2,7 @@
 //! attempts, so jobs that wait for another reason cost nothing.
 
 use super::ended::{Group, merged, pattern, read_group};
+use super::{LOOKED_THROUGH, Page};
 use crate::sql::{Db, Result, Row};
 use domain::job::JobId;
 use domain::time::Timestamp;
@@ -73,28 +74,16 @@ pub struct Failing {
     pub status: Option<i64>,
 }
 
-/// Failing jobs, those that failed last first.
-#[derive(Clone, Debug)]
-pub struct Page {
-    pub jobs: Vec<Failing>,
-    /// The next page begins after this attempt: its time, and its job. None when there is nothing more.
-    pub next: Option<(Timestamp, JobId)>,
-    /// The page ends because enough attempts were looked through, and not because it is full.
-    pub is_cut: bool,
-}
-
-/// How many attempts one page looks through at most, so that a page costs the same however few match.
-pub const LOOKED_THROUGH: i64 = 10_000;
-
 /// The jobs whose last attempt was made since then and failed, and which are tried again. An empty `kind` means
-/// any, and `*` stands for any text.
+/// any, and `*` stands for any text. Those that failed last come first, and `after` is the last attempt of the
+/// page before: its time, and its job.
 pub async fn page(
     db: &Db,
     since: Timestamp,
     kind: &str,
     after: Option<(Timestamp, JobId)>,
     limit: usize,
-) -> Result<Page> {
+) -> Result<Page<Failing, (Timestamp, JobId)>> {
     let begin = after.unwrap_or(NEWEST);
     let jobs: Vec<Failing> = db
         .query(
@@ -120,18 +109,10 @@ pub async fn page(
         .all(read)
         .await?;
     if jobs.len() == limit {
-        return Ok(Page {
-            next: jobs.last().map(|it| (it.failed_at, it.job)),
-            jobs,
-            is_cut: false,
-        });
+        return Ok(Page::full(jobs, |it| (it.failed_at, it.job)));
     }
     let next = end(db, since, begin, LOOKED_THROUGH).await?;
-    Ok(Page {
-        jobs,
-        is_cut: next.is_some(),
-        next,
-    })
+    Ok(Page::cut(jobs, next))
 }
 
 fn read(row: &Row) -> Result<Failing> {

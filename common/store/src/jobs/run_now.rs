@@ -107,7 +107,7 @@ pub async fn run_now(
         tx.rollback().await?;
         return Err(NotMadeDue::Changed(id));
     }
-    let entry = audit::New {
+    let entry = audit::NewEntry {
         actor: by.actor,
         action: "jobs.run_now",
         object_id: &id.to_string(),

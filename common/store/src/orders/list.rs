@@ -78,8 +78,7 @@ pub struct ListedFulfillment {
 
 /// A page of the list.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OrderList)]
-pub struct Page {
+pub struct OrderList {
     /// The newest first. With filters by status or `updated_after` a page may have few orders, or
     /// none, and yet not be the last.
     pub orders: Vec<ListedOrder>,
@@ -153,7 +152,12 @@ fn is(wanted: Option<&str>, status: Option<&str>) -> bool {
 }
 
 /// The next page after a cursor, with at most `limit` orders.
-pub async fn page(db: &Db, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page> {
+pub async fn page(
+    db: &Db,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    limit: usize,
+) -> Result<OrderList> {
     let most = if filter.is_by_what_changes() {
         LOOKED_AT.max(limit + 1)
     } else {
@@ -165,14 +169,14 @@ pub async fn page(db: &Db, filter: &Filter, after: Option<&Cursor>, limit: usize
     let mut next = None;
     for order in looked_at {
         if orders.len() == limit {
-            return Ok(Page { orders, next });
+            return Ok(OrderList { orders, next });
         }
         next = Some(order.place());
         if filter.fits(&order) {
             orders.push(order);
         }
     }
-    Ok(Page {
+    Ok(OrderList {
         orders,
         next: next.filter(|_| !is_last),
     })

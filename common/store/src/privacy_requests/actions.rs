@@ -211,7 +211,7 @@ pub(super) async fn note(
     action: &str,
     details: serde_json::Value,
 ) -> sql::Result<()> {
-    let new = audit::New {
+    let new = audit::NewEntry {
         actor: by.actor,
         action,
         object_id: &entry.id.to_string(),

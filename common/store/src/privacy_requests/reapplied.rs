@@ -63,7 +63,7 @@ async fn insert(
         column("due_at", [erased.due_at.0]),
     ];
     tx.insert("privacy_requests", &columns, "").await?;
-    let new = audit::New {
+    let new = audit::NewEntry {
         actor: by.actor,
         action: "request.received",
         object_id: &erased.job.to_string(),

@@ -3,7 +3,7 @@
 use config::Config;
 use config::database::sqlite_file;
 use platform::clock::Clock;
-use process::journal::{Standing, look};
+use process::journal::{JournalState, look};
 use process::open_migrated;
 use providers::exports::Exports;
 use store::privacy_keys;
@@ -48,9 +48,9 @@ pub async fn journal(config: &Config) -> Vec<Finding> {
         return Vec::new();
     };
     vec![match found {
-        Ok(standing) if standing.is_current() => Finding::ok(CHECK, standing.to_string()),
-        Ok(standing) => Finding::failed(CHECK, standing.to_string(), standing.mend()),
-        Err(error) => Finding::failed(CHECK, error.to_string(), Standing::Unknown.mend()),
+        Ok(state) if state.is_current() => Finding::ok(CHECK, state.to_string()),
+        Ok(state) => Finding::failed(CHECK, state.to_string(), state.mend()),
+        Err(error) => Finding::failed(CHECK, error.to_string(), JournalState::Unknown.mend()),
     }]
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::api_key::Role;
 use domain::job::JobId;
-use operators::endpoints::New;
+use operators::endpoints::WantedEndpoint;
 use serde_json::Value;
 use store::audit::By;
 use store::leases;
@@ -118,7 +118,7 @@ async fn the_first_page_says_what_the_doctor_finds_and_shows_the_last_hour() {
         actor: "operator:ann",
         now: service.clock().now(),
     };
-    let new = New {
+    let new = WantedEndpoint {
         id: service.clock().id(),
         url: "https://shop.example/hooks",
         types: Vec::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::api_key::Role;
 use domain::event::Pattern;
 use domain::license::Tier;
-use operators::endpoints::New;
+use operators::endpoints::WantedEndpoint;
 use operators::licenses::{self, To, Wanted, When};
 use serde_json::json;
 use store::audit::By;
@@ -165,7 +165,7 @@ async fn an_event_says_to_which_endpoints_it_went_and_for_which_it_waits() {
         (&refusing.url, Vec::new()),
         (&late.url, others),
     ] {
-        let new = New {
+        let new = WantedEndpoint {
             id: service.clock().id(),
             url,
             types,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::api_key::Rights;
 use domain::license::Tier;
 use domain::pause::{Provider, Target};
-use operators::endpoints::New;
+use operators::endpoints::WantedEndpoint;
 use operators::licenses::{self, To, Wanted, When};
 use operators::{operations, pauses};
 use sandbox::sample;
@@ -146,7 +146,7 @@ pub async fn make(service: &Service) {
         service.count(rows).await == 1
     })
     .await;
-    let new = New {
+    let new = WantedEndpoint {
         id: service.clock().id(),
         url: "https://shop.example/hooks",
         types: Vec::new(),

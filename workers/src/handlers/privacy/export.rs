@@ -407,7 +407,7 @@ async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
         return Err(problem.into());
     }
     if let Some(shop) = privacy_requests::export_removed(&mut tx, id, now).await? {
-        let new = audit::New {
+        let new = audit::NewEntry {
             actor: audit::WORKER,
             action: "export.removed",
             object_id: &id.to_string(),

@@ -203,7 +203,7 @@ impl Pair {
     }
 
     async fn add_endpoint(&mut self) {
-        let new = endpoints::New {
+        let new = endpoints::NewEndpoint {
             id: ENDPOINT,
             url: "https://shop.example/hooks",
             types: &[Pattern::all()],
@@ -591,7 +591,7 @@ impl Pair {
         let key = tables::events::insert(&mut self.model, open, event).unwrap();
         self.note(format!("event {key} of order {order}"));
         let order_id = i64::try_from(order).unwrap();
-        let new = events::New {
+        let new = events::NewEvent {
             id: event_id((id_at, key)),
             event: Event::of_order(SHOP, order_id, OrderEvent::Fulfilled),
             traceparent: None,

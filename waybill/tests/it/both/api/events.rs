@@ -157,7 +157,7 @@ pub async fn write(db: &Db, orders: i64, each: i64) -> Vec<Uuid> {
                 0 => OrderEvent::Created(summary),
                 _ => OrderEvent::Updated(summary),
             };
-            written.push(events::New {
+            written.push(events::NewEvent {
                 id: clock.id_at(at),
                 event: Event::of_order(SHOP, 1000 + order, what),
                 traceparent: None,
@@ -248,7 +248,7 @@ async fn an_event_of_a_million_characters_comes_whole() {
         fulfillment_status: None,
     };
     let clock = Clock::system();
-    let event = events::New {
+    let event = events::NewEvent {
         id: clock.id(),
         event: Event::of_order(SHOP, 1000, OrderEvent::Created(summary)),
         traceparent: None,

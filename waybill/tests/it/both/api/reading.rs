@@ -63,9 +63,9 @@ async fn read_all(service: &Service, key: &str, limit: usize, filter: &str) -> V
 /// Events of a time that are written, one after the other.
 async fn insert(tx: &mut Tx, at: i64, events: Vec<Event>) -> Vec<Uuid> {
     let clock = Clock::system();
-    let new: Vec<events::New> = (at..)
+    let new: Vec<events::NewEvent> = (at..)
         .zip(events)
-        .map(|(at, event)| events::New {
+        .map(|(at, event)| events::NewEvent {
             id: clock.id_at(Timestamp(at)),
             event,
             traceparent: None,

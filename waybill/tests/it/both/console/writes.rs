@@ -7,7 +7,7 @@ use domain::api_key::Role;
 use domain::job::{JobId, Queue, State};
 use domain::license::Tier;
 use domain::pause::Target;
-use operators::endpoints::New;
+use operators::endpoints::WantedEndpoint;
 use operators::licenses::{To, Wanted, When};
 use operators::operations::{self, LEASE, Runner, Step};
 use store::audit::{self, By};
@@ -338,7 +338,7 @@ async fn cases(service: &Service) -> Vec<Case> {
 /// An endpoint that nobody answers at.
 async fn endpoint(service: &Service) -> Uuid {
     let by = by(service);
-    let new = New {
+    let new = WantedEndpoint {
         id: service.clock().id(),
         url: "https://nobody.invalid/hooks",
         types: Vec::new(),

@@ -107,7 +107,7 @@ async fn the_first_attempt_and_the_last_twenty_are_kept_until_the_body_is_cut() 
     let error = |number: i64| format!("error {number}");
     for number in 1..=30_i64 {
         let mut tx = service.db().begin().await.unwrap();
-        let attempt = job_attempts::New {
+        let attempt = job_attempts::NewAttempt {
             started_at: START.plus(Duration::from_secs(number.unsigned_abs())),
             duration_ms: number,
             outcome: job_attempts::Outcome::Retried,

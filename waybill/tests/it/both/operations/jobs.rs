@@ -111,7 +111,7 @@ async fn a_job_that_waits_for_its_next_try_is_run_at_once_when_an_operator_says_
             .await
             .unwrap()
     );
-    let attempt = job_attempts::New {
+    let attempt = job_attempts::NewAttempt {
         started_at: service.clock().now(),
         duration_ms: 5,
         outcome: job_attempts::Outcome::Retried,

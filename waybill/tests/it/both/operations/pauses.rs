@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::job::{Queue, State};
 use domain::pause::{LONGEST, Scope, Target};
-use operators::endpoints::{self, New};
+use operators::endpoints::{self, WantedEndpoint};
 use operators::pauses::{self as flow, Refused};
 use sandbox::{Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
@@ -226,7 +226,7 @@ async fn while_the_queue_of_endpoints_is_paused_they_get_nothing_and_then_everyt
         .start()
         .await;
     let stand_in = StandIn::start(200).await;
-    let new = New {
+    let new = WantedEndpoint {
         id: service.clock().id(),
         url: &stand_in.url,
         types: Vec::new(),

@@ -13,7 +13,7 @@ use domain::job::State;
 use domain::privacy::journal::{Entry, begin};
 use domain::privacy::{Decided, Keys, verify};
 use domain::time::Timestamp;
-use process::journal::Standing;
+use process::journal::JournalState;
 use providers::exports::{Added, ExportStore, Exports};
 use serde_json::{Value, json};
 use store::{erasures, privacy_requests};
@@ -754,8 +754,8 @@ async fn a_bucket_keeps_the_journal_and_no_erasure_ends_without_it() {
     let backend = Arc::new(Backend::restored(&backup).await);
     let second = options().start_on(backend).await;
     assert_eq!(
-        second.parts.journal.standing(),
-        Standing::Older {
+        second.parts.journal.state(),
+        JournalState::Older {
             known: 0,
             newest: 7
         }

@@ -241,7 +241,7 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
     ];
     tx.insert("privacy_requests", &columns, "").await.unwrap();
     for action in ["request.received", "export.written"] {
-        let new = audit::New {
+        let new = audit::NewEntry {
             actor: audit::WORKER,
             action,
             object_id: &id.to_string(),
