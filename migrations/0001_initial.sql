@@ -181,7 +181,7 @@ create table pauses (
     queue text,
     provider text,
     shop text,
-    -- The jobs that it concerns are put down for this time.
+    -- The jobs that it concerns are deferred to this time.
     until_at bigint not null,
     -- Who began it, as the audit has it.
     actor text not null,

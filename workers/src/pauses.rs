@@ -1,8 +1,8 @@
-//! What operators have paused. The workers of a process know what was paused a second ago, and put the jobs that a pause
-//! concerns down for its end. So each of them is looked at once, however long the pause is, and goes on by itself.
+//! What operators have paused. The workers of a process know what was paused a second ago, and defer the jobs that a pause
+//! concerns to its end. So each of them is looked at once, however long the pause is, and goes on by itself.
 //!
-//! When an operator ends a pause earlier, the jobs that were put down are made due, some at a time. Workers
-//! that have not heard of the end yet may put down a few more, so this is repeated for [`HEARD`].
+//! When an operator ends a pause earlier, the jobs that were deferred are made due, some at a time. Workers
+//! that have not heard of the end yet may defer a few more, so this is repeated for [`HEARD`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Worker {
         Ok(in_force.any(|pause| pause.target == Target::Queue(self.queue)))
     }
 
-    /// Puts down the jobs that a pause concerns, for its end, and returns the others.
+    /// Defers the jobs that a pause concerns to its end, and returns the others.
     pub(crate) async fn without_paused(&self, jobs: Vec<Job>) -> sql::Result<Vec<Job>> {
         let known = self.pauses().await?;
         let now = self.parts.clock.now();
@@ -113,7 +113,7 @@ impl Worker {
             } = pause;
             let why = format!("{target} is paused until {until} by {actor}");
             let mut tx = self.parts.db.begin().await?;
-            pauses::put_down(&mut tx, &ids, *until, now, &why).await?;
+            pauses::defer(&mut tx, &ids, *until, now, &why).await?;
             tx.commit().await?;
         }
         Ok(others)

@@ -1,8 +1,8 @@
 //! The `pauses` table: the queues, providers and shops that operators have paused, by whom and until when.
 //!
-//! A worker puts the jobs that a pause concerns down for its end, so what waits is looked at once and not again
+//! A worker defers the jobs that a pause concerns to its end, so what waits is looked at once and not again
 //! and again, and goes on by itself. When an operator ends the pause earlier, the row is kept until then, and
-//! workers make these jobs due: they are those that are put down for exactly that time.
+//! workers make these jobs due: they are those that are deferred to exactly that time.
 
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
@@ -146,9 +146,9 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
         .await
 }
 
-/// Puts due jobs down for the end of a pause. Webhooks are tried for as much longer; the deadline of privacy
+/// Defers due jobs to the end of a pause. Webhooks are tried for as much longer; the deadline of privacy
 /// requests stays, because the law sets it.
-pub async fn put_down(
+pub async fn defer(
     tx: &mut Tx,
     ids: &[JobId],
     until: Timestamp,
@@ -169,7 +169,7 @@ pub async fn put_down(
     .await
 }
 
-/// Makes jobs due that were put down for the end of a pause, at most `limit` of one kind. Returns how many.
+/// Makes jobs due that were deferred to the end of a pause, at most `limit` of one kind. Returns how many.
 pub async fn wake(
     db: &Db,
     queue: Queue,

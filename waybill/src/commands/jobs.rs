@@ -41,8 +41,8 @@ pub enum Command {
     /// Make a job that waits due now, after you have fixed the cause
     ///
     /// Its tries count on, and what a call checks before it asks a provider is checked as always.
-    /// A job that has ended, that may be running at this moment, or that was put down for later on
-    /// purpose stays as it is.
+    /// A job that has ended, that may be running at this moment, or that was deferred on purpose
+    /// stays as it is.
     RunNow(RunNow),
     /// Process finished deliveries again, as long as their bodies are kept
     ///

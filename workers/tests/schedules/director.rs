@@ -644,7 +644,7 @@ impl Director for Schedule {
             Some(Fault::Clock(ahead)) => {
                 state.processes[process].clock.set_ahead(ahead);
                 let is_worker = state.processes[process].name.starts_with('w');
-                // What a worker puts down for later by its own clock is due when that time comes. What ingress takes is
+                // What a worker defers by its own clock is due when that time comes. What ingress takes is
                 // due at once, whatever its clock says.
                 if is_worker {
                     state.allow(ahead.unsigned_abs() / 1000 + 20);

@@ -43,7 +43,7 @@ pub enum NotMadeDue {
     #[error("it stands for a privacy request that is held")]
     Held(JobId),
     #[error(
-        "it has not failed: it was put down for {0} on purpose, and running it earlier would do \
+        "it has not failed: it was deferred to {0} on purpose, and running it earlier would do \
          something else than was meant"
     )]
     Scheduled(Timestamp),
@@ -165,7 +165,7 @@ impl Waiting {
             _ if self.is_discarded => Some(NotMadeDue::Discarded),
             State::Done => Some(NotMadeDue::Done(self.id)),
             State::Dead => Some(NotMadeDue::Dead(self.id)),
-            // A claim counts the run before it begins, and puts the job down for its own end.
+            // A claim counts the run before it begins, and defers the job to its own end.
             State::Ready
                 if waits && self.unfinished_attempts > 0 && self.run_at <= now.plus(LEASE) =>
             {

@@ -346,7 +346,7 @@ impl Service {
         jobs
     }
 
-    /// Waits until no job of any queue is ready, but for those that were put down for later.
+    /// Waits until no job of any queue is ready, but for those that were deferred.
     pub async fn settled(&self) {
         let rests = async || self.awaited().await == 0;
         let left = if looked(LONGEST, rests).await {
@@ -377,7 +377,7 @@ impl Service {
         rows.iter().map(read).collect()
     }
 
-    /// Jobs that were put down for later and have not been touched, and requests that wait for
+    /// Jobs that were deferred and have not been touched, and requests that wait for
     /// somebody to decide.
     pub async fn scheduled(&self) -> i64 {
         self.jobs(State::Ready).await - self.awaited().await

@@ -60,7 +60,7 @@ fn charges(sandbox: &Sandbox) -> u32 {
         .sum()
 }
 
-/// A payment whose first charge was declined, and three attempts that are put down.
+/// A payment whose first charge was declined, and three attempts that are scheduled.
 async fn failed(service: &Service, sandbox: &Sandbox, card: &str) -> String {
     let id = declined_intent(sandbox).await;
     let mut failed = declined(&id, 1000, 1, "insufficient_funds");

@@ -274,7 +274,7 @@ async fn an_order_is_found_by_its_id_even_when_it_was_being_written_as_its_payme
     // Nothing names an agreement but the payment.
     let paid = intent("pi_1", "succeeded", 3000, Some("41"));
     deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
-    assert_eq!(service.scheduled().await, 1, "a second look is put down");
+    assert_eq!(service.scheduled().await, 1, "a second look is scheduled");
     deliver(
         &service,
         &order_delivery("orders/create", &body(41, 0, "pending")),

@@ -128,7 +128,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
     let moment = Fault::Slow(Duration::from_millis(100));
     sandbox.payment().fault_injector.fail(moment);
     let kills = Kills::default();
-    // Retries of payments that failed are put down for later until their success is known, and
+    // Retries of payments that failed are deferred until their success is known, and
     // what sessions sold waits for an hour for the storefront's orders, which come sooner.
     let ready = "select count(*) as n from jobs
                  where state = 'ready' and kind <> 'payments/end_wait'";

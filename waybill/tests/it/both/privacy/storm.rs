@@ -56,7 +56,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(3);
 /// How long the jobs of the stuck orders fail.
 const STUCK_FOR: Duration = Duration::from_secs(5);
 
-/// Jobs that something is to be done about now. Links and retries put down for later are not.
+/// Jobs that something is to be done about now. Links and deferred retries are not.
 const READY: &str = "select count(*) as n from jobs
     where state = 'ready' and not (kind in ('payments/link', 'payments/retry', 'payments/end_wait')
       and attempts = 0 and unfinished_attempts = 0 and last_error is null)";

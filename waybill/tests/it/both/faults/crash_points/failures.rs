@@ -1,4 +1,4 @@
-//! Work that fails, is deferred, is lost or is put down, and the sweep that finds it again.
+//! Work that fails, is deferred or is lost, and the sweep that finds it again.
 
 use std::time::Duration;
 
@@ -117,9 +117,9 @@ async fn prepare(world: &mut World, target: &Target, delivery: &Delivery) {
             let mut process = world.start("");
             world.is_ready().await;
             post(&world.providers, delivery).await;
-            let put_down = "select count(*) as n from jobs where state = 'ready' and last_error like '%is paused until%'";
-            crate::support::eventually("the order is put down", async || {
-                count(&world.db, put_down).await > 0
+            let deferred = "select count(*) as n from jobs where state = 'ready' and last_error like '%is paused until%'";
+            crate::support::eventually("the order is deferred", async || {
+                count(&world.db, deferred).await > 0
             })
             .await;
             process.kill();
