@@ -309,7 +309,7 @@ create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), i
 create index orders_id on orders (id);
 create index orders_name on orders (name, shop, id) where name is not null;
 -- The index has what tells orders apart, so that who else names an agreement is known without reading the rows.
-create index orders_pact on orders (pact_id, shop, id) where pact_id is not null;
+create index orders_agreement on orders (pact_id, shop, id) where pact_id is not null;
 -- Orders whose agreement is named, while no payment of it is linked to them.
 create index orders_unlinked on orders (pact_id, shop, id)
     where pact_id is not null and payment_status is null and cancelled_at is null;
@@ -536,7 +536,7 @@ create table payments (
 
 -- For the list of payments.
 create index payments_updated on payments (updated_at, id);
-create index payments_pact on payments (pact_id) where pact_id is not null;
+create index payments_agreement on payments (pact_id) where pact_id is not null;
 create index payments_invoice on payments (invoice) where invoice is not null;
 -- A person's payments are found by this.
 create index payments_email on payments (email_key) where email_key is not null;
@@ -545,7 +545,7 @@ create index payments_customer on payments (customer_id) where customer_id is no
 
 -- Agreements. A transaction locks the row when it decides about an order by its payments, or the
 -- reverse, so that the second of two such transactions sees what the first wrote.
-create table pacts (
+create table agreements (
     id text primary key,
     revision bigint not null
 );
@@ -604,7 +604,7 @@ create table checkout_sessions (
 
 create index checkout_sessions_intent on checkout_sessions (payment_intent) where payment_intent is not null;
 create index checkout_sessions_order on checkout_sessions (order_id) where order_id is not null;
-create index checkout_sessions_pact on checkout_sessions (pact_id) where pact_id is not null;
+create index checkout_sessions_agreement on checkout_sessions (pact_id) where pact_id is not null;
 create index checkout_sessions_subscription on checkout_sessions (subscription) where subscription is not null;
 create index checkout_sessions_invoice on checkout_sessions (invoice) where invoice is not null;
 -- A person's checkout sessions are found by this.
@@ -644,7 +644,7 @@ create table subscriptions (
 -- For the list of subscriptions.
 create index subscriptions_updated on subscriptions (updated_at);
 create index subscriptions_customer on subscriptions (customer_id) where customer_id is not null;
-create index subscriptions_pact on subscriptions (pact_id) where pact_id is not null;
+create index subscriptions_agreement on subscriptions (pact_id) where pact_id is not null;
 
 -- Our own attempts to collect a payment that failed.
 create table payment_retries (

@@ -89,7 +89,7 @@ pub(crate) struct Purchase {
     pub intent: String,
     pub session: String,
     pub customer: String,
-    pub pact: String,
+    pub agreement: String,
     pub email: String,
     pub total: Money,
 }
@@ -101,7 +101,7 @@ pub(crate) fn purchase(seed: u64) -> Purchase {
         intent: sale.token("pi_"),
         session: sale.token("cs_test_"),
         customer: sale.token("cus_"),
-        pact: sale.token("pact_"),
+        agreement: sale.token("pact_"),
         email: sale.email,
         total: Money { minor, currency },
     }

@@ -89,7 +89,7 @@ pub fn order(items: &[Item], pact_id: &str, ordered_at: i64) -> Record {
     }
     order.financial = present(Some(FinancialStatus::Pending));
     order.lines = present(lines.collect());
-    order.pact = present(Some(pact_id.to_owned()));
+    order.agreement = present(Some(pact_id.to_owned()));
     order
 }
 

@@ -429,10 +429,10 @@ fn pact_id(field: Field) -> Option<String> {
     }
 
     let attributes = field.list::<Fields>().unwrap_or_default();
-    let pact = attributes
+    let agreement = attributes
         .into_iter()
         .find(|attribute| text(attribute.name).as_deref() == Some("pact_id"))?;
-    short(pact.value, ID_CHARS)
+    short(agreement.value, ID_CHARS)
 }
 
 fn customer(field: Field) -> Result<Option<Customer>, Unreadable> {

@@ -107,7 +107,12 @@ impl<'a> Candidates<'a> {
             keys.push(SubjectKey::Shop);
         } else {
             keys.extend(mentions.ids.iter().map(|it| SubjectKey::Payment(it)));
-            keys.extend(mentions.pacts.iter().map(|it| SubjectKey::Pact(it)));
+            keys.extend(
+                mentions
+                    .agreements
+                    .iter()
+                    .map(|it| SubjectKey::Agreement(it)),
+            );
             keys.extend(mentions.payers.iter().map(|it| SubjectKey::Payer(it)));
         }
         keys.into_iter().filter_map(|key| self.key(key))
@@ -134,7 +139,7 @@ impl<'a> Candidates<'a> {
             SubjectKey::Shop => self.about.created_at.unwrap_or(self.about.arrived_at) <= at.0,
             SubjectKey::Order(_)
             | SubjectKey::GuestOrder(_)
-            | SubjectKey::Pact(_)
+            | SubjectKey::Agreement(_)
             | SubjectKey::Payment(_)
             | SubjectKey::Payer(_) => true,
         }
@@ -195,7 +200,7 @@ pub async fn check(
     for candidate in &candidates {
         let mentions = &candidate.about.mentions;
         let is_anothers = candidate.is_by_payer(&erased)
-            && orders::is_of_somebody(tx, &mentions.pacts, &mentions.ids).await?;
+            && orders::is_of_somebody(tx, &mentions.agreements, &mentions.ids).await?;
         matches.push(candidate.tombstone(&erased, is_anothers));
     }
     Ok(matches)

@@ -47,7 +47,7 @@ pub(crate) async fn of_failures(
         let failure = record.failure.as_ref().map(|part| &part.value);
         let is_left_to_provider = failure.is_some_and(|failure| {
             let is_of_checkout = of_checkouts.contains(payment_id);
-            is_left_to_provider(record.pact().is_some(), is_of_checkout, failure)
+            is_left_to_provider(record.agreement().is_some(), is_of_checkout, failure)
         });
         if is_left_to_provider && notified.contains(payment_id) {
             continue;

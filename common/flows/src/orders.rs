@@ -48,7 +48,7 @@ type TrackingCodes = HashMap<OrderKey, TrackingCode>;
 /// The reference by which an order's payments are found: the agreement that the order names, or
 /// else the order's own id.
 fn payment_reference(key: &OrderKey, record: &Record) -> String {
-    let agreement = record.pact.value.clone();
+    let agreement = record.agreement.value.clone();
     agreement.unwrap_or_else(|| key.1.to_string())
 }
 

@@ -95,7 +95,8 @@ pub(crate) async fn schedule(
 fn can_be_retried(record: &Record, is_of_checkout: bool) -> bool {
     let failure = record.failure.as_ref().map(|part| &part.value);
     failure.is_some_and(|failure| {
-        !is_left_to_provider(record.pact().is_some(), is_of_checkout, failure) && !is_final(failure)
+        !is_left_to_provider(record.agreement().is_some(), is_of_checkout, failure)
+            && !is_final(failure)
     })
 }
 

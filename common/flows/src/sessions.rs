@@ -36,8 +36,8 @@ impl ChangedSession {
     /// The id of what is paid for: of the agreement that the session names, or else of the session
     /// itself.
     pub fn agreement(&self) -> String {
-        let pact = self.entry.record.pact_id.as_ref();
-        pact.map_or_else(|| self.id.clone(), |part| part.value.clone())
+        let agreement = self.entry.record.pact_id.as_ref();
+        agreement.map_or_else(|| self.id.clone(), |part| part.value.clone())
     }
 
     /// The payment that the session led to.
@@ -218,10 +218,10 @@ fn order_of(session: &ChangedSession) -> order_record::Record {
         version: part(email.is_some()),
         value: Contact { email, phone: None },
     };
-    let pact = record.pact_id.as_ref().map(|part| part.value.clone());
-    order.pact = Part {
-        version: part(pact.is_some()),
-        value: pact,
+    let agreement = record.pact_id.as_ref().map(|part| part.value.clone());
+    order.agreement = Part {
+        version: part(agreement.is_some()),
+        value: agreement,
     };
     order
 }

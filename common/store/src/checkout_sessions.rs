@@ -304,7 +304,7 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
                 checkout_sessions.discount_minor as discount_minor,
                 checkout_sessions.added_minor as added_minor,
                 checkout_sessions.fulfillment_cycle as fulfillment_cycle,
-                payments.id as payment_id, payments.pact_id as payment_pact,
+                payments.id as payment_id, payments.pact_id as payment_agreement,
                 payments.currency as payment_currency,
                 payments.received_minor as received_minor,
                 payments.refunded_minor as refunded_minor, payments.state as state,
@@ -325,7 +325,7 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
 fn bought(row: &Row) -> Result<Bought> {
     let SessionEntry { record, order, .. } = read(row)?;
     let payment = match row.get::<Option<String>>("payment_id")? {
-        Some(_) => Some((row.get("payment_pact")?, payments::joined(row)?)),
+        Some(_) => Some((row.get("payment_agreement")?, payments::joined(row)?)),
         None => None,
     };
     Ok(Bought {

@@ -81,21 +81,27 @@ pub struct Claim {
 /// buyers can write the attribute, so a claim by id comes before a claim by attribute. A
 /// placeholder gives way to the storefront's own order, even if the amounts differ, because the
 /// provider's page may have added tax and shipping or taken off a discount.
-pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String, Vec<Claim>>> {
-    if pacts.is_empty() {
+pub async fn of_agreements(
+    tx: &mut Tx,
+    agreements: Vec<String>,
+) -> Result<HashMap<String, Vec<Claim>>> {
+    if agreements.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<i64> = pacts.iter().filter_map(|pact| order_id(pact)).collect();
+    let ids: Vec<i64> = agreements
+        .iter()
+        .filter_map(|agreement| order_id(agreement))
+        .collect();
     let mut rows = Vec::new();
     if !ids.is_empty() {
         rows = tx.query(BY_ID).bind(ids).fetch_all().await?;
     }
-    rows.extend(tx.query(BY_NAME).bind(pacts).fetch_all().await?);
+    rows.extend(tx.query(BY_NAME).bind(agreements).fetch_all().await?);
     let mut claims: HashMap<String, Vec<Claim>> = HashMap::new();
     for row in &rows {
         let (name, claim): (Option<String>, Claim) = (row.get("pact_id")?, claim(row)?);
-        let pact = name.unwrap_or_else(|| claim.key.1.to_string());
-        claims.entry(pact).or_default().push(claim);
+        let agreement = name.unwrap_or_else(|| claim.key.1.to_string());
+        claims.entry(agreement).or_default().push(claim);
     }
     claims.values_mut().for_each(weigh);
     Ok(claims)
@@ -105,17 +111,17 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String,
 /// subscriptions, belongs to an order of somebody whose data was not erased.
 pub async fn is_of_somebody(
     tx: &mut Tx,
-    pacts: &BTreeSet<String>,
+    agreements: &BTreeSet<String>,
     ids: &BTreeSet<String>,
 ) -> Result<bool> {
-    let mut pacts = pacts.clone();
-    for sql in payments::PACTS {
+    let mut agreements = agreements.clone();
+    for sql in payments::AGREEMENTS {
         let ids: Vec<String> = ids.iter().cloned().collect();
         for row in tx.query(sql).bind(ids).fetch_all().await? {
-            pacts.insert(row.get("pact_id")?);
+            agreements.insert(row.get("pact_id")?);
         }
     }
-    let claims = of_pacts(tx, pacts.into_iter().collect()).await?;
+    let claims = of_agreements(tx, agreements.into_iter().collect()).await?;
     for claims in claims.values() {
         let [Claim { key, .. }] = claims.as_slice() else {
             continue;
@@ -169,7 +175,7 @@ fn order_id(pact_id: &str) -> Option<i64> {
     id.filter(|id| id.to_string() == pact_id)
 }
 
-/// Leaves only the claims that count, by the rules that [`of_pacts`] describes.
+/// Leaves only the claims that count, by the rules that [`of_agreements`] describes.
 fn weigh(claims: &mut Vec<Claim>) {
     if claims.iter().any(|claim| claim.is_by_id) {
         claims.retain(|claim| claim.is_by_id || claim.key.0 == CHECKOUT);

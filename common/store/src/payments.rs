@@ -1,4 +1,4 @@
-//! The `payments` and `pacts` tables: the record of each payment, and the agreements
+//! The `payments` and `agreements` tables: the record of each payment, and the agreements
 //! (`metadata.pact_id`) by which payments and orders find each other. Payments are read under a
 //! lock, merged by the caller, and written back whole.
 
@@ -91,7 +91,7 @@ async fn insert(
     let versions: Vec<String> = records().map(part_versions).collect::<Result<_>>()?;
     let columns: Vec<Column<'_>> = vec![
         column("id", payments.iter().map(|(id, _)| *id)),
-        column("pact_id", records().map(Record::pact)),
+        column("pact_id", records().map(Record::agreement)),
         column(
             "fulfillment_cycle",
             records().map(|it| text(it.cycle.as_ref())),
@@ -229,7 +229,7 @@ fn read(row: &Row) -> Result<PaymentEntry> {
 /// Locks agreements until the transaction ends. Every transaction that decides something from an
 /// order and its payments does this, so that of two transactions which each bring one half, the
 /// second sees both. A hash of the name is stored, because buyers may have written the name.
-pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> Result<()> {
+pub async fn lock_agreements(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> Result<()> {
     let hash = |id: String| hex::encode(&Sha256::digest(id)[..16]);
     let ids: BTreeSet<String> = ids.into_iter().map(hash).collect();
     if ids.is_empty() {
@@ -240,9 +240,9 @@ pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> R
         column("revision", ids.iter().map(|_| 1)),
     ];
     tx.insert(
-        "pacts",
+        "agreements",
         &columns,
-        "on conflict (id) do update set revision = pacts.revision + 1",
+        "on conflict (id) do update set revision = agreements.revision + 1",
     )
     .await?;
     Ok(())
@@ -250,7 +250,7 @@ pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> R
 
 /// The agreements of payments, sessions and subscriptions, by their ids. As long as no invoice names
 /// the agreement of a subscription, it has the agreement of the session that began it.
-pub const PACTS: [&str; 4] = [
+pub const AGREEMENTS: [&str; 4] = [
     "select pact_id from payments where pact_id is not null and id in ($1..)",
     "select pact_id from checkout_sessions where pact_id is not null and id in ($1..)",
     "select pact_id from subscriptions where pact_id is not null and id in ($1..)",
@@ -258,14 +258,14 @@ pub const PACTS: [&str; 4] = [
 ];
 
 /// The payments of these agreements, each with its agreement.
-pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Linked)>> {
+pub async fn of_agreements(tx: &mut Tx, agreements: Vec<String>) -> Result<Vec<(String, Linked)>> {
     tx.query(
         "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at,
                 fulfillment_cycle
          from payments where pact_id in ($1..)
          order by id",
     )
-    .bind(pacts)
+    .bind(agreements)
     .all(|row| Ok((row.get("pact_id")?, linked(row)?)))
     .await
 }
@@ -276,13 +276,13 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Li
 pub async fn of_order(db: &Db, shop: &str, order_id: i64, limit: i64) -> Result<Vec<String>> {
     db.query(
         "with sold as (
-             select coalesce(pact_id, cast(id as text)) as pact from orders
+             select coalesce(pact_id, cast(id as text)) as agreement from orders
              where shop = $1 and id = $2
          )
-         select payments.id as id from sold join payments on payments.pact_id = sold.pact
+         select payments.id as id from sold join payments on payments.pact_id = sold.agreement
          union
          select checkout_sessions.id as id
-         from sold join checkout_sessions on checkout_sessions.pact_id = sold.pact
+         from sold join checkout_sessions on checkout_sessions.pact_id = sold.agreement
          union
          select checkout_sessions.id as id from checkout_sessions
          where order_id = $2 and shop = $1

@@ -40,7 +40,7 @@ pub struct PersonRows {
     /// customer's unless it belongs to somebody else.
     pub guest_orders: BTreeSet<i64>,
     /// The ids of agreements that no other order claims.
-    pub pacts: BTreeSet<String>,
+    pub agreements: BTreeSet<String>,
     pub payments: BTreeSet<String>,
     pub sessions: BTreeSet<String>,
     /// The payment provider's ids of subscriptions.
@@ -60,7 +60,7 @@ pub struct PersonRows {
     by_id: BTreeSet<OrderKey>,
     /// The orders that the request or an operator named.
     orders_named: BTreeSet<i64>,
-    pacts_by_id: BTreeSet<String>,
+    agreements_by_id: BTreeSet<String>,
     decided: Decided,
 }
 
@@ -195,7 +195,7 @@ impl PersonRows {
             }
             Trace::GuestOrder(id) => self.guest_orders.contains(&id),
             Trace::Email(email) => self.emails.contains(email),
-            Trace::Pact(pact) => self.pacts.contains(pact),
+            Trace::Agreement(agreement) => self.agreements.contains(agreement),
             Trace::Payment(id) => [&self.payments, &self.sessions, &self.subscriptions]
                 .iter()
                 .any(|ids| ids.contains(id)),
@@ -361,15 +361,15 @@ async fn agreements(db: &Db, found: &mut PersonRows) -> Result<()> {
             .fetch_optional()
             .await?;
         let Some(row) = row else { continue };
-        let pact: Option<String> = row.get("pact_id")?;
-        let pact = pact.unwrap_or_else(|| id.to_string());
-        let claim = orders::owner(db, &pact).await?;
+        let agreement: Option<String> = row.get("pact_id")?;
+        let agreement = agreement.unwrap_or_else(|| id.to_string());
+        let claim = orders::owner(db, &agreement).await?;
         let key = (shop, id);
         if claim.is_some_and(|claim| claim.key == key) {
             if found.by_id.contains(&key) {
-                found.pacts_by_id.insert(pact.clone());
+                found.agreements_by_id.insert(agreement.clone());
             }
-            found.pacts.insert(pact);
+            found.agreements.insert(agreement);
         }
     }
     Ok(())
@@ -381,13 +381,13 @@ async fn placeholders_by_address(db: &Db, found: &mut PersonRows) -> Result<()> 
     let rows = rows_of(db, sql, Some(CHECKOUT), found.emails.clone()).await?;
     for row in &rows {
         let id: i64 = row.get("id")?;
-        let pact: Option<String> = row.get("pact_id")?;
-        if of(db, found, pact.as_deref()).await? != Of::Others {
+        let agreement: Option<String> = row.get("pact_id")?;
+        if of(db, found, agreement.as_deref()).await? != Of::Others {
             found.orders.insert((CHECKOUT.to_owned(), id));
-            let pact = pact.unwrap_or_else(|| id.to_string());
-            let claim = orders::owner(db, &pact).await?;
+            let agreement = agreement.unwrap_or_else(|| id.to_string());
+            let claim = orders::owner(db, &agreement).await?;
             if claim.is_some_and(|claim| claim.key == (CHECKOUT.to_owned(), id)) {
-                found.pacts.insert(pact);
+                found.agreements.insert(agreement);
             }
         }
     }
@@ -405,11 +405,11 @@ enum Of {
 
 /// To whom a payment or session belongs, by its agreement. Somebody else's order in this shop is
 /// held.
-async fn of(db: &Db, found: &mut PersonRows, pact: Option<&str>) -> Result<Of> {
-    let Some(pact) = pact else {
+async fn of(db: &Db, found: &mut PersonRows, agreement: Option<&str>) -> Result<Of> {
+    let Some(agreement) = agreement else {
         return Ok(Of::Nobody);
     };
-    let Some(claim) = orders::owner(db, pact).await? else {
+    let Some(claim) = orders::owner(db, agreement).await? else {
         return Ok(Of::Nobody);
     };
     let key = claim.key;
@@ -450,8 +450,8 @@ async fn is_held(db: &Db, found: &mut PersonRows, key: &OrderKey) -> Result<bool
 }
 
 async fn payments_of(db: &Db, found: &mut PersonRows) -> Result<()> {
-    let by_pact = "select id from payments where pact_id in ($1..)";
-    let rows = rows_of(db, by_pact, None, found.pacts.clone()).await?;
+    let by_agreement = "select id from payments where pact_id in ($1..)";
+    let rows = rows_of(db, by_agreement, None, found.agreements.clone()).await?;
     found
         .payments
         .extend(column::<String, Vec<_>>(&rows, "id")?);
@@ -463,8 +463,8 @@ async fn payments_of(db: &Db, found: &mut PersonRows) -> Result<()> {
 /// Takes the payments that do not pay for somebody else's order.
 async fn take_payments(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<()> {
     for row in rows {
-        let pact: Option<String> = row.get("pact_id")?;
-        if of(db, found, pact.as_deref()).await? != Of::Others {
+        let agreement: Option<String> = row.get("pact_id")?;
+        if of(db, found, agreement.as_deref()).await? != Of::Others {
             found.payments.insert(row.get("id")?);
         }
     }
@@ -482,11 +482,11 @@ macro_rules! sessions {
 }
 
 async fn sessions(db: &Db, found: &mut PersonRows) -> Result<()> {
-    let by_pact = sessions!("pact_id in ($1..)");
+    let by_agreement = sessions!("pact_id in ($1..)");
     let by_payment = sessions!("payment_intent in ($1..)");
     let by_email = sessions!("email_key in ($1..)");
     let by_order = sessions!("order_id in ($1..)");
-    let mut rows = rows_of(db, by_pact, None, found.pacts.clone()).await?;
+    let mut rows = rows_of(db, by_agreement, None, found.agreements.clone()).await?;
     rows.extend(rows_of(db, by_payment, None, found.payments.clone()).await?);
     rows.extend(rows_of(db, by_email, None, found.emails.clone()).await?);
     let ids: Vec<i64> = found.orders.iter().map(|(_, id)| *id).collect();
@@ -507,11 +507,11 @@ fn order_of(row: &Row) -> Result<Option<OrderKey>> {
 /// that they lead to.
 async fn take_sessions(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<()> {
     for row in rows {
-        let pact: Option<String> = row.get("pact_id")?;
+        let agreement: Option<String> = row.get("pact_id")?;
         let order = order_of(row)?;
         let is_theirs = order.as_ref().is_some_and(|key| found.orders.contains(key));
         if !is_theirs {
-            if of(db, found, pact.as_deref()).await? == Of::Others {
+            if of(db, found, agreement.as_deref()).await? == Of::Others {
                 continue;
             }
             if let Some(key) = order.as_ref().filter(|key| key.0 != CHECKOUT)
@@ -532,7 +532,7 @@ async fn take_sessions(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<
 /// Adds the placeholders that checkout sessions made, whether they still stand for a session or
 /// the storefront's order has taken their place.
 fn placeholders(found: &mut PersonRows) {
-    let names = found.pacts.iter().chain(&found.sessions);
+    let names = found.agreements.iter().chain(&found.sessions);
     let keys: Vec<OrderKey> = names.map(|name| orders::checkout_key(name)).collect();
     found.orders.extend(keys);
 }
@@ -544,8 +544,8 @@ async fn subscriptions(db: &Db, found: &mut PersonRows) -> Result<()> {
     let rows = rows_of(db, of_sessions, None, found.sessions.clone()).await?;
     let ids: Vec<String> = column(&rows, "subscription")?;
     found.subscriptions.extend(ids);
-    let of_pacts = "select id from subscriptions where pact_id in ($1..)";
-    let rows = rows_of(db, of_pacts, None, found.pacts.clone()).await?;
+    let of_agreements = "select id from subscriptions where pact_id in ($1..)";
+    let rows = rows_of(db, of_agreements, None, found.agreements.clone()).await?;
     found
         .subscriptions
         .extend(column::<String, Vec<_>>(&rows, "id")?);
@@ -568,7 +568,7 @@ async fn payers(db: &Db, found: &mut PersonRows) -> Result<()> {
          where customer_id is not null and pact_id in ($1..)",
     ];
     for sql in OF {
-        let rows = rows_of(db, sql, None, found.pacts_by_id.clone()).await?;
+        let rows = rows_of(db, sql, None, found.agreements_by_id.clone()).await?;
         let ids: Vec<String> = column(&rows, "customer_id")?;
         found.payers.extend(ids);
     }
@@ -581,8 +581,8 @@ async fn payers(db: &Db, found: &mut PersonRows) -> Result<()> {
     take_sessions(db, found, &rows).await?;
     let of_payers = "select id, pact_id from subscriptions where customer_id in ($1..)";
     for row in rows_of(db, of_payers, None, payers).await? {
-        let pact: Option<String> = row.get("pact_id")?;
-        if of(db, found, pact.as_deref()).await? != Of::Others {
+        let agreement: Option<String> = row.get("pact_id")?;
+        if of(db, found, agreement.as_deref()).await? != Of::Others {
             found.subscriptions.insert(row.get("id")?);
         }
     }
@@ -601,15 +601,15 @@ pub async fn concerns(db: &Db, found: &PersonRows, kept: &Kept) -> Result<bool> 
     if !may_own_payment(&mentions, |key| found.knows(key)) {
         return Ok(false);
     }
-    let mut pacts = mentions.pacts;
-    for sql in payments::PACTS {
+    let mut agreements = mentions.agreements;
+    for sql in payments::AGREEMENTS {
         let rows = rows_of(db, sql, None, mentions.ids.clone()).await?;
         let named: Vec<String> = column(&rows, "pact_id")?;
-        pacts.extend(named);
+        agreements.extend(named);
     }
     let mut found = found.clone();
-    for pact in &pacts {
-        if of(db, &mut found, Some(pact)).await? == Of::Others {
+    for agreement in &agreements {
+        if of(db, &mut found, Some(agreement)).await? == Of::Others {
             return Ok(false);
         }
     }

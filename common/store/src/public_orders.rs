@@ -87,8 +87,8 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
             let mut order = order(row)?;
             let is_linked = row.get::<Option<String>>("payment_status")?.is_some();
             if is_linked {
-                let pact: Option<String> = row.get("pact_id")?;
-                order.account.brought = brought(db, &order, pact).await?;
+                let agreement: Option<String> = row.get("pact_id")?;
+                order.account.brought = brought(db, &order, agreement).await?;
             }
             Ok(PublicOrderLookup::One(Box::new(order)))
         }
@@ -103,7 +103,7 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
 /// the payments of its agreement and of its checkout sessions. An order without an agreement of
 /// its own has the one that is named like its id. None when a payment is in another currency, or
 /// when the order's currency is not known.
-async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<Option<i64>> {
+async fn brought(db: &Db, order: &PublicOrder, agreement: Option<String>) -> Result<Option<i64>> {
     let Some(total) = order.account.total else {
         return Ok(None);
     };
@@ -124,7 +124,7 @@ async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<O
              where payments.pact_id is null and checkout_sessions.shop = $2
                and checkout_sessions.order_id = $3",
         )
-        .bind(pact.unwrap_or_else(|| order.id.to_string()))
+        .bind(agreement.unwrap_or_else(|| order.id.to_string()))
         .bind(order.shop.as_str())
         .bind(order.id)
         .fetch_all()

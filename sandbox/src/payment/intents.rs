@@ -129,9 +129,9 @@ impl Record {
             currency: *currency,
         };
         let mut record = Record::new(id.clone(), money, now);
-        if let Some(pact) = pact_id {
+        if let Some(agreement) = pact_id {
             let metadata = [
-                ("pact_id", pact.as_str()),
+                ("pact_id", agreement.as_str()),
                 ("type", "order"),
                 ("fulfillment_cycle", "once"),
             ];

@@ -224,7 +224,7 @@ impl Purchase {
             id: self.intent.clone(),
             amount: self.total.minor,
             currency: self.total.currency,
-            pact_id: Some(self.pact.clone()),
+            pact_id: Some(self.agreement.clone()),
         }
     }
 
@@ -254,7 +254,7 @@ impl Purchase {
             client_reference_id: None,
             customer: Some(self.customer.clone()),
             customer_email: Some(self.email.clone()),
-            metadata: BTreeMap::from([("pact_id".to_owned(), self.pact.clone())]),
+            metadata: BTreeMap::from([("pact_id".to_owned(), self.agreement.clone())]),
             created: created.unix_seconds(),
             expires_at: created.unix_seconds() + LIFETIME,
             intent: self.intent.clone(),

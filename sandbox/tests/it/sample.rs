@@ -169,8 +169,8 @@ fn the_payment_of_a_seed_is_the_payment_of_its_order() {
         assert_eq!(paid["amount_received"], total.minor);
         assert_eq!(paid["currency"], total.currency.as_str().to_lowercase());
         assert_eq!(paid["receipt_email"].as_str(), order.email.as_deref());
-        let pact = paid["metadata"]["pact_id"].as_str().expect("a pact");
-        assert!(pact.starts_with("pact_"));
+        let agreement = paid["metadata"]["pact_id"].as_str().expect("an agreement");
+        assert!(agreement.starts_with("pact_"));
 
         for other in ["payment_intent.payment_failed", "payment_intent.canceled"] {
             let other = &event(other, seed)["data"]["object"];

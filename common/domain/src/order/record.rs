@@ -164,7 +164,7 @@ pub struct Record {
     pub addresses: Part<Addresses>,
     pub refunds: Part<Vec<Returned>>,
     /// The id of the agreement, by which the order's payments are found.
-    pub pact: Part<Option<String>>,
+    pub agreement: Part<Option<String>>,
     pub cancelled: Option<Cancellation>,
     /// True when some version was paid, even if it was refunded later.
     pub was_paid: bool,
@@ -298,7 +298,7 @@ impl Record {
                 returned(order.refunds, order.currency),
             ),
             // A body without an agreement takes none away: an app that rewrites the attributes may have dropped it.
-            pact: Part::if_present(order.pact_id.is_some(), version, order.pact_id),
+            agreement: Part::if_present(order.pact_id.is_some(), version, order.pact_id),
             cancelled: cancelled_at.map(|at| Cancellation {
                 at,
                 reason: order.cancel_reason,
@@ -324,7 +324,7 @@ impl Record {
             contact: Part::default(),
             addresses: Part::default(),
             refunds: Part::default(),
-            pact: Part::default(),
+            agreement: Part::default(),
             cancelled: None,
             was_paid: false,
             was_refunded: false,
@@ -353,7 +353,7 @@ impl Record {
         self.contact.merge(other.contact);
         self.addresses.merge(other.addresses);
         self.refunds.merge(other.refunds);
-        self.pact.merge(other.pact);
+        self.agreement.merge(other.agreement);
         self.cancelled = earliest(self.cancelled.take(), other.cancelled);
         self.was_paid |= other.was_paid;
         self.was_refunded |= other.was_refunded;

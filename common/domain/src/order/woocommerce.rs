@@ -284,8 +284,8 @@ fn pact_id(field: Field) -> Option<String> {
     }
 
     let entries = field.list::<Fields>().unwrap_or_default();
-    let pact = entries
+    let agreement = entries
         .into_iter()
         .find(|entry| text(entry.key).as_deref() == Some("pact_id"))?;
-    short(pact.value, ID_CHARS)
+    short(agreement.value, ID_CHARS)
 }

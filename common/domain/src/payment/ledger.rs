@@ -86,14 +86,14 @@ pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
 /// The account from which an entry moves money, the account to which it moves it, and the amount in minor units.
 fn flow(record: &Record, entry: LedgerEntry) -> (Account, Account, i64) {
     let text = |part: &Option<Part<String>>| part.as_ref().map(|part| part.value.clone());
-    let pact = text(&record.pact_id).map_or(Account::Held, Account::Released);
+    let agreement = text(&record.pact_id).map_or(Account::Held, Account::Released);
     match entry {
         LedgerEntry::Captured => (Account::Provider, Account::Held, record.received),
         // Without an agreement both accounts are `Held`, and the two postings cancel each other.
-        LedgerEntry::Released => (Account::Held, pact, record.received),
+        LedgerEntry::Released => (Account::Held, agreement, record.received),
         LedgerEntry::Refunded => {
             let customer = Account::Credited(text(&record.customer));
-            (pact, customer, record.refunded)
+            (agreement, customer, record.refunded)
         }
     }
 }
@@ -114,7 +114,7 @@ impl fmt::Display for Account {
         match self {
             Account::Provider => f.write_str("provider"),
             Account::Held => f.write_str("held"),
-            Account::Released(pact) => write!(f, "released:{pact}"),
+            Account::Released(agreement) => write!(f, "released:{agreement}"),
             Account::Credited(None) => f.write_str("credited"),
             Account::Credited(Some(customer)) => write!(f, "credited:{customer}"),
         }

@@ -69,7 +69,7 @@ impl Record {
         self.succeeded || self.refunded > 0
     }
 
-    pub fn pact(&self) -> Option<&str> {
+    pub fn agreement(&self) -> Option<&str> {
         value(self.pact_id.as_ref())
     }
 
@@ -95,9 +95,9 @@ pub enum Change {
     Canceled,
     Succeeded,
     /// The agreement that is paid became known.
-    PactLinked,
+    AgreementLinked,
     /// The agreement is a different one from the one reported before.
-    PactChanged,
+    AgreementChanged,
     /// This many more minor units were refunded.
     Refunded {
         by: i64,
@@ -105,7 +105,7 @@ pub enum Change {
 }
 
 /// The changes from one record of a payment to a later one, in the sequence in which they are
-/// reported. `Succeeded`, `Canceled` and `PactLinked` come at most once in the life of a payment.
+/// reported. `Succeeded`, `Canceled` and `AgreementLinked` come at most once in the life of a payment.
 /// `Failed` and `Canceled` never come after money came in. The amounts of all `Refunded` add up
 /// to the record's `refunded`.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
@@ -121,9 +121,9 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     if after.succeeded && !known(|before| before.succeeded) {
         changes.push(Change::Succeeded);
     }
-    match (before.and_then(Record::pact), after.pact()) {
-        (None, Some(_)) => changes.push(Change::PactLinked),
-        (Some(was), Some(is)) if was != is => changes.push(Change::PactChanged),
+    match (before.and_then(Record::agreement), after.agreement()) {
+        (None, Some(_)) => changes.push(Change::AgreementLinked),
+        (Some(was), Some(is)) if was != is => changes.push(Change::AgreementChanged),
         _ => {}
     }
     let by = after.refunded - before.map_or(0, |before| before.refunded);

@@ -36,10 +36,10 @@ enum Keep {
     /// kept.
     Link,
     /// A list of names and values. Only the entry that names the agreement is kept.
-    Pact,
+    Agreement,
 }
 
-use Keep::{Id, Ids, Link, List, Number, Object, Pact, Text, Texts, Time, Word};
+use Keep::{Agreement, Id, Ids, Link, List, Number, Object, Text, Texts, Time, Word};
 
 const LONGEST_WORD: usize = 40;
 /// No provider has a word like this that means something to a handler.
@@ -115,7 +115,7 @@ const ORDER: &[(&str, Keep)] = &[
             ),
         ]),
     ),
-    ("note_attributes", Pact),
+    ("note_attributes", Agreement),
 ];
 
 /// Not its `order_key`, with which anybody sees the order in the shop.
@@ -145,7 +145,7 @@ const WOOCOMMERCE: &[(&str, Keep)] = &[
     ),
     // Not the reason, which somebody has worded.
     ("refunds", List(&[("id", Id), ("total", Number)])),
-    ("meta_data", Pact),
+    ("meta_data", Agreement),
 ];
 
 const METADATA: Keep = Object(&[
@@ -322,7 +322,7 @@ fn write(raw: &str, keep: &Keep, out: &mut String) {
         Object(keep) => write_object(raw, keep, out),
         List(keep) => write_list(raw, out, |item, out| write_object(item, keep, out)),
         Link => write_scalar(raw, &Id, out) || write_object(raw, &[("id", Id)], out),
-        Pact => write_pact(raw, out),
+        Agreement => write_agreement(raw, out),
     };
     if !is_kept {
         out.truncate(start);
@@ -393,16 +393,16 @@ fn write_list(raw: &str, out: &mut String, item: impl Fn(&str, &mut String) -> b
     true
 }
 
-fn write_pact(raw: &str, out: &mut String) -> bool {
+fn write_agreement(raw: &str, out: &mut String) -> bool {
     write_list(raw, out, |item, out| {
-        let is_pact = fields(item).is_ok_and(|fields| {
+        let is_agreement = fields(item).is_ok_and(|fields| {
             let mut fields = fields.iter();
             fields.any(|(name, value)| {
                 let said = || serde_json::from_str::<Cow<str>>(value.get());
                 (name == "name" || name == "key") && said().is_ok_and(|said| said == "pact_id")
             })
         });
-        is_pact && write_object(item, &[("name", Word), ("key", Word), ("value", Text)], out)
+        is_agreement && write_object(item, &[("name", Word), ("key", Word), ("value", Text)], out)
     })
 }
 

@@ -32,7 +32,7 @@ pub enum SubjectKey<'a> {
     /// A telephone number in any spelling.
     Phone(&'a str),
     /// An agreement, by which orders and payments find each other.
-    Pact(&'a str),
+    Agreement(&'a str),
     Payment(&'a str),
     /// A customer of the payment provider.
     Payer(&'a str),
@@ -60,7 +60,7 @@ impl Keys {
             SubjectKey::GuestOrder(id) => ("guest_order", id.to_string()),
             SubjectKey::Email(text) => ("email", email(text)),
             SubjectKey::Phone(text) => ("phone", phone(text)?),
-            SubjectKey::Pact(id) => ("pact", id.to_owned()),
+            SubjectKey::Agreement(id) => ("pact", id.to_owned()),
             SubjectKey::Payment(id) => ("payment", id.to_owned()),
             SubjectKey::Payer(id) => ("payer", id.to_owned()),
             SubjectKey::Shop => ("shop", String::new()),

@@ -31,7 +31,7 @@ pub struct Mentions {
     /// Ids of the payment provider's objects.
     pub ids: BTreeSet<String>,
     /// Ids of agreements, which are the values of every `pact_id` in the body.
-    pub pacts: BTreeSet<String>,
+    pub agreements: BTreeSet<String>,
     /// Ids of the payment provider's customers, which are the values of every `customer` in the
     /// body.
     pub payers: BTreeSet<String>,
@@ -117,8 +117,11 @@ impl Mentions {
     /// These tombstones never expire.
     pub fn payment_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
         let ids = self.ids.iter().map(|id| SubjectKey::Payment(id));
-        let pacts = self.pacts.iter().map(|pact| SubjectKey::Pact(pact));
-        let all = ids.chain(pacts);
+        let agreements = self
+            .agreements
+            .iter()
+            .map(|agreement| SubjectKey::Agreement(agreement));
+        let all = ids.chain(agreements);
         all.filter_map(|key| keys.subject(shop, key)).collect()
     }
 
@@ -183,7 +186,7 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
 enum Place {
     Anywhere,
     Phone,
-    Pact,
+    Agreement,
     Payer,
 }
 
@@ -192,7 +195,7 @@ impl Place {
     fn of(name: &str, outer: Place) -> Self {
         let name = name.to_ascii_lowercase();
         match name.as_str() {
-            "pact_id" => Place::Pact,
+            "pact_id" => Place::Agreement,
             "customer" => Place::Payer,
             "id" if outer == Place::Payer => Place::Payer,
             "tel" | "telephone" | "mobile" | "fax" => Place::Phone,
@@ -227,8 +230,8 @@ impl<'de> Visitor<'de> for BodyVisitor<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if self.place == Place::Pact {
-            self.mentions.pacts.insert(text.to_owned());
+        if self.place == Place::Agreement {
+            self.mentions.agreements.insert(text.to_owned());
         }
         self.mentions.add(text, self.place);
         Ok(())

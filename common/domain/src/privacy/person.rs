@@ -56,8 +56,11 @@ pub fn owns_order(maker: &Maker<'_>, knows: impl Fn(SubjectKey<'_>) -> bool) -> 
 /// subscription or agreement of a person.
 pub fn owns_payment(mentions: &Mentions, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
     let ids = mentions.ids.iter().map(|id| SubjectKey::Payment(id));
-    let pacts = mentions.pacts.iter().map(|pact| SubjectKey::Pact(pact));
-    ids.chain(pacts).any(knows)
+    let agreements = mentions
+        .agreements
+        .iter()
+        .map(|agreement| SubjectKey::Agreement(agreement));
+    ids.chain(agreements).any(knows)
 }
 
 /// True for a body of the payment provider that names a person as the payer. The payment belongs

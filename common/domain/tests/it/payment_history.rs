@@ -50,10 +50,10 @@ fn check(pool: &[(EventFacts, Record)], history: &[usize]) {
         usize::from(succeeded),
         "{history:?}"
     );
-    let pacts = facts().filter(|it| it.pact.is_some()).count();
+    let agreements = facts().filter(|it| it.agreement.is_some()).count();
     assert_eq!(
-        times(Change::PactLinked),
-        usize::from(pacts > 0),
+        times(Change::AgreementLinked),
+        usize::from(agreements > 0),
         "{history:?}"
     );
     let by = |change: &Change| match change {
@@ -134,20 +134,26 @@ fn merging_is_commutative_associative_and_idempotent() {
 #[test]
 fn another_agreement_is_distinguished_from_the_first() {
     let pool = pool();
-    let of = |pact: &str| {
+    let of = |agreement: &str| {
         let mut facts = pool
             .iter()
             .filter(|it| it.kind == EventType::IntentSucceeded);
         facts
-            .find(|it| it.pact == Some(pact))
+            .find(|it| it.agreement == Some(agreement))
             .expect("one")
             .record()
     };
     let [p, q] = [of("P"), of("Q")];
     let both = merge(&p, &q);
-    assert_eq!(changes(None, &p), [Change::Succeeded, Change::PactLinked]);
-    let newer = both.pact_id.clone().expect("a pact").value;
+    assert_eq!(
+        changes(None, &p),
+        [Change::Succeeded, Change::AgreementLinked]
+    );
+    let newer = both.pact_id.clone().expect("an agreement").value;
     let [older_first, newer_first] = if newer == "P" { [&q, &p] } else { [&p, &q] };
-    assert_eq!(changes(Some(older_first), &both), [Change::PactChanged]);
+    assert_eq!(
+        changes(Some(older_first), &both),
+        [Change::AgreementChanged]
+    );
     assert_eq!(changes(Some(newer_first), &both), []);
 }

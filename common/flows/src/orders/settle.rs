@@ -36,13 +36,13 @@ pub(super) async fn settle(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
     let placeholder_of = |agreement: &str| {
         Some(orders::checkout_key(agreement)).filter(|it| placeholders.contains(&it.1))
     };
-    let of_agreements = payments::of_pacts(tx, agreements.iter().cloned().collect()).await?;
+    let of_agreements = payments::of_agreements(tx, agreements.iter().cloned().collect()).await?;
     // Only where there is a placeholder or a payment does it matter who else claims the agreement.
     let doubtful = agreements.iter().filter(|agreement| {
         let has_payment = of_agreements.iter().any(|(of, _)| of == *agreement);
         placeholder_of(agreement).is_some() || has_payment
     });
-    let mut claims = orders::of_pacts(tx, doubtful.cloned().collect()).await?;
+    let mut claims = orders::of_agreements(tx, doubtful.cloned().collect()).await?;
     for update in updates.iter_mut() {
         let agreement = update.payment_reference();
         let Some(placeholder) = placeholder_of(&agreement).filter(|it| *it != update.key) else {
@@ -62,7 +62,7 @@ pub(super) async fn settle(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
     let missing = with_session
         .map(OrderUpdate::payment_reference)
         .filter(|agreement| !claims.contains_key(agreement));
-    claims.extend(orders::of_pacts(tx, missing.collect()).await?);
+    claims.extend(orders::of_agreements(tx, missing.collect()).await?);
     let known = KnownPayments {
         of_agreements,
         sessions,

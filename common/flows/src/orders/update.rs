@@ -96,7 +96,7 @@ pub(super) async fn load_updates(
         .filter(|(key, entry)| inserted.contains(*key) && locks_agreement(&entry.record))
         .map(|(key, entry)| payment_reference(key, &entry.record))
         .collect();
-    payments::lock_pacts(tx, agreements).await?;
+    payments::lock_agreements(tx, agreements).await?;
     let known: Vec<&OrderKey> = incoming
         .keys()
         .filter(|key| !inserted.contains(*key))
@@ -138,7 +138,7 @@ pub(super) async fn load_updates(
     // an order knows which agreement it claims anew, so these locks alone come after those of known orders.
     // Another transaction that has such an agreement may wait for one of these orders. Then PostgreSQL
     // aborts one of the two, and its message is run again (`sql::is_outage`); SQLite has one writer.
-    payments::lock_pacts(tx, newly_claimed).await?;
+    payments::lock_agreements(tx, newly_claimed).await?;
     Ok(updates)
 }
 
@@ -146,5 +146,5 @@ pub(super) async fn load_updates(
 /// first. Most orders claim no more than their own id, and they do not lock it: if a payment that
 /// names this id comes, it looks for the order once more a minute later (`Internal::LinkPayment`).
 fn locks_agreement(record: &Record) -> bool {
-    record.cancelled.is_some() || record.pact.value.is_some()
+    record.cancelled.is_some() || record.agreement.value.is_some()
 }

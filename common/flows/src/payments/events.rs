@@ -11,7 +11,7 @@ pub(super) fn event_of(
     before: Option<&Record>,
     after: &Record,
 ) -> Option<PaymentEvent> {
-    let pact_id = after.pact().map(ToOwned::to_owned);
+    let pact_id = after.agreement().map(ToOwned::to_owned);
     let currency = after.currency.value.to_string();
     Some(match change {
         Change::Succeeded => PaymentEvent::Succeeded {
@@ -43,12 +43,12 @@ pub(super) fn event_of(
             in_full: after.state() == State::Refunded,
             currency,
         },
-        Change::PactChanged => PaymentEvent::AgreementChanged {
+        Change::AgreementChanged => PaymentEvent::AgreementChanged {
             pact_id: pact_id?,
-            was: before?.pact()?.to_owned(),
+            was: before?.agreement()?.to_owned(),
         },
         // The event of `released` says so.
-        Change::PactLinked => return None,
+        Change::AgreementLinked => return None,
     })
 }
 
@@ -58,7 +58,7 @@ pub(super) fn released(before: Option<&Record>, after: &Record) -> Option<Paymen
         return None;
     }
     Some(PaymentEvent::FundsReleased {
-        pact_id: after.pact()?.to_owned(),
+        pact_id: after.agreement()?.to_owned(),
         fulfillment_cycle: cycle(after),
         amount: amount(after.kept(), after),
         currency: after.currency.value.to_string(),

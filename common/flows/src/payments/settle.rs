@@ -40,9 +40,9 @@ impl Affected {
         let invoice = after.invoice.as_ref();
         self.invoices.extend(invoice.map(|part| part.value.clone()));
         let agreements = after
-            .pact()
+            .agreement()
             .into_iter()
-            .chain(before.and_then(Record::pact));
+            .chain(before.and_then(Record::agreement));
         self.agreements.extend(agreements.map(ToOwned::to_owned));
     }
 
@@ -74,10 +74,10 @@ pub(super) async fn settle(
         .iter()
         .chain(&affected.payments)
         .cloned();
-    payments::lock_pacts(tx, locks.chain(payments_of_sessions)).await?;
+    payments::lock_agreements(tx, locks.chain(payments_of_sessions)).await?;
     let mut keys: BTreeSet<OrderKey> = BTreeSet::new();
     let agreements = affected.agreements.iter().cloned().collect();
-    let claimed = order_rows::of_pacts(tx, agreements).await?;
+    let claimed = order_rows::of_agreements(tx, agreements).await?;
     for agreement in &affected.agreements {
         let claims = claimed.get(agreement).map(Vec::as_slice);
         let claims = claims.unwrap_or_default();
@@ -146,7 +146,7 @@ pub(super) async fn end_wait(
     tx: &mut Tx,
     agreements: BTreeSet<String>,
 ) -> Result<()> {
-    let claimed = order_rows::of_pacts(tx, agreements.iter().cloned().collect()).await?;
+    let claimed = order_rows::of_agreements(tx, agreements.iter().cloned().collect()).await?;
     let mut keys = BTreeSet::new();
     for agreement in agreements {
         let placeholder = order_rows::checkout_key(&agreement);

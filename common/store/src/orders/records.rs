@@ -153,7 +153,7 @@ async fn insert(
             records().map(|it| it.addresses.value.billing.as_deref()),
         ),
         column("refunds", refunds.iter().map(Option::as_deref)),
-        column("pact_id", records().map(|it| it.pact.value.as_deref())),
+        column("pact_id", records().map(|it| it.agreement.value.as_deref())),
         column(
             "cancelled_at",
             records().map(|it| it.cancelled.as_ref().map(|it| it.at)),
@@ -303,7 +303,7 @@ fn read(row: &Row) -> Result<OrderEntry> {
                 None => Vec::new(),
             },
         },
-        pact: Part {
+        agreement: Part {
             version: reported("pact"),
             value: row.get("pact_id")?,
         },
@@ -343,7 +343,7 @@ fn part_versions(record: &Record) -> Result<Option<String>> {
         ("contact", record.contact.version),
         ("addresses", record.addresses.version),
         ("refunds", record.refunds.version),
-        ("pact", record.pact.version),
+        ("pact", record.agreement.version),
     ];
     let part_versions: BTreeMap<&str, Version> = parts
         .into_iter()

@@ -194,8 +194,8 @@ async fn checkouts_and_codes(seen: &mut Seen) {
     seen.sent(post(checkout, wish(5, "JPY"))).await;
     let opened = post(checkout, wish(2900, "USD")).send().await.unwrap();
     let opened: serde_json::Value = opened.json().await.unwrap();
-    let pact = opened["pact_id"].as_str().unwrap();
-    let paid = intent("pi_paid", "succeeded", 2900, Some(pact));
+    let agreement = opened["pact_id"].as_str().unwrap();
+    let paid = intent("pi_paid", "succeeded", 2900, Some(agreement));
     deliver(
         &service,
         &event(&service, "payment_intent.succeeded", 1, &paid),

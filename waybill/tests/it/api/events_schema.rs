@@ -17,7 +17,7 @@ use store::{audit, privacy_requests};
 use workers::Worker;
 
 use crate::support::delivery::{SHOP, payment_at, storefront};
-use crate::support::order::{deliver, pact};
+use crate::support::order::{deliver, naming_agreement};
 use crate::support::payment::{charge, declined, event, intent, invoice, session};
 use crate::support::{Service, eventually, service};
 
@@ -103,13 +103,13 @@ async fn post(service: &Service, topic: &str, body: String) {
     service.drained().await;
 }
 
-async fn pay(service: &Service, intent: &str, pact: &str) {
+async fn pay(service: &Service, intent: &str, agreement: &str) {
     let event = json!({
         "id": format!("evt_{intent}"), "object": "event", "type": "payment_intent.succeeded",
         "created": 1_800_000_000,
         "data": {"object": {
             "id": intent, "object": "payment_intent", "amount": 1990, "amount_received": 1990,
-            "currency": "eur", "status": "succeeded", "metadata": {"pact_id": pact},
+            "currency": "eur", "status": "succeeded", "metadata": {"pact_id": agreement},
         }},
     });
     let now = service.clock().now().unix_seconds();
@@ -138,8 +138,8 @@ async fn post_payments(service: &Service) {
     let unknown_amount = without(session("cs_2", "", 0, &json!({})), &nothing);
     let mut free = without(session("cs_3", "", 0, &json!({})), &nothing);
     free["payment_status"] = json!("no_payment_required");
-    let mut of_pact = invoice("in_1", "sub_1", 500, 30);
-    of_pact["metadata"] = json!({"pact_id": "p6"});
+    let mut of_agreement = invoice("in_1", "sub_1", 500, 30);
+    of_agreement["metadata"] = json!({"pact_id": "p6"});
     for (nth, (kind, object)) in (1..).zip([
         (
             "payment_intent.payment_failed",
@@ -181,7 +181,7 @@ async fn post_payments(service: &Service) {
         ),
         ("checkout.session.completed", unknown_amount),
         ("checkout.session.completed", free),
-        ("invoice.payment_succeeded", of_pact),
+        ("invoice.payment_succeeded", of_agreement),
         (
             "invoice.payment_succeeded",
             without(invoice("in_2", "sub_2", 500, 30), &["customer"]),
@@ -309,7 +309,12 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     post(&service, "orders/cancelled", order(6, 2, &cancelled)).await;
     post_payments(&service).await;
     // The order of the storefront for which a session had made one.
-    post(&service, "orders/create", order(8, 1, &pact("p8"))).await;
+    post(
+        &service,
+        "orders/create",
+        order(8, 1, &naming_agreement("p8")),
+    )
+    .await;
     post_privacy(&service).await;
     // An order of a customer whose data was erased.
     let nobody = json!({"shop_id": 1, "shop_domain": SHOP, "customer": {"id": 999},

@@ -23,7 +23,7 @@ async fn json(console: &Console, session: &Session, path: &str) -> Vec<Value> {
     answer["items"].as_array().unwrap().clone()
 }
 
-/// An order that was made, paid by the storefront's word and by a payment, under the agreement `pact-7`.
+/// An order that was made, paid by the storefront's word and by a payment, under the agreement `agreement-7`.
 async fn an_order_lives(service: &Service) {
     let attributes = json!({"note_attributes": [{"name": "pact_id", "value": "pact-7"}]});
     let made = with(body(5_000_000_000_000_700, 0, "pending"), &attributes);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::notifications::{self, Summary};
 
 use crate::support::order::{
-    body, deliver, no_person_in_events_and_jobs, order_delivery, pact, with,
+    body, deliver, naming_agreement, no_person_in_events_and_jobs, order_delivery, with,
 };
 use crate::support::payment::{declined, event, intent};
 use crate::support::smtp::{Reply, SmtpServer};
@@ -34,7 +34,7 @@ async fn states(service: &Service) -> Vec<String> {
 fn failed(id: &str, attempt: u32, pact_id: Option<&str>, email: Option<&str>) -> Value {
     let mut intent = declined(id, 3000, attempt, "insufficient_funds");
     intent["receipt_email"] = json!(email);
-    intent["metadata"] = pact_id.map_or(json!({}), |pact| json!({"pact_id": pact}));
+    intent["metadata"] = pact_id.map_or(json!({}), |agreement| json!({"pact_id": agreement}));
     intent
 }
 
@@ -42,7 +42,7 @@ fn failed(id: &str, attempt: u32, pact_id: Option<&str>, email: Option<&str>) ->
 async fn a_customer_is_notified_once_of_each_failure_with_what_they_need_to_know() {
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server).start().await;
-    let order = with(body(41, 0, "pending"), &pact("p1"));
+    let order = with(body(41, 0, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/create", &order)).await;
     let first = failed("pi_1", 1, Some("p1"), Some("canary@example.com"));
     for nth in [1, 2, 1] {

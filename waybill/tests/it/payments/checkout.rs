@@ -46,8 +46,8 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
     let opened = open().await;
     assert_eq!(opened.status(), 201);
     let session: Value = opened.json().await.unwrap();
-    let pact = session["pact_id"].as_str().unwrap();
-    let (shop, id) = checkout_key(pact);
+    let agreement = session["pact_id"].as_str().unwrap();
+    let (shop, id) = checkout_key(agreement);
     let order = shown(&service, &key, &shop, id).await;
     assert_eq!(order["financial_status"], "pending");
 
@@ -81,7 +81,7 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
     let again = open().await;
     assert_eq!(again.status(), 409, "nobody is led to pay a second time");
     assert_eq!(again.headers()["x-error-code"], "COMMERCE_005");
-    let released = format!("released:{pact}");
+    let released = format!("released:{agreement}");
     let held = balances(service.db()).await;
     assert_eq!(held[&released], 2900);
     assert_eq!(held["provider"], -2900);

@@ -71,7 +71,7 @@ pub fn cancelled(id: i64, second: u32, financial: &str) -> Value {
 }
 
 /// The name by which payments find an order.
-pub fn pact(id: &str) -> Value {
+pub fn naming_agreement(id: &str) -> Value {
     json!({"note_attributes": [{"name": "pact_id", "value": id}]})
 }
 
@@ -100,7 +100,7 @@ pub fn order_delivery(topic: &str, body: &Value) -> Delivery {
 pub const CAPTURED: i64 = 1000;
 
 /// The event of a captured payment of ten dollars, `pi_<nth>`, sent at `now`.
-pub fn captured(now: Timestamp, nth: i64, pact: &str) -> Delivery {
+pub fn captured(now: Timestamp, nth: i64, agreement: &str) -> Delivery {
     let event = json!({
         "id": format!("evt_{nth}"),
         "object": "event",
@@ -109,7 +109,7 @@ pub fn captured(now: Timestamp, nth: i64, pact: &str) -> Delivery {
         "data": {"object": {
             "id": format!("pi_{nth}"), "object": "payment_intent", "amount": CAPTURED,
             "amount_received": CAPTURED, "currency": "usd", "status": "succeeded",
-            "receipt_email": "canary@example.com", "metadata": {"pact_id": pact},
+            "receipt_email": "canary@example.com", "metadata": {"pact_id": agreement},
         }},
     });
     payment_at(now.unix_seconds(), event.to_string())

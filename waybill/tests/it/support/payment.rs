@@ -35,13 +35,13 @@ pub fn event_called(service: &Service, id: &str, kind: &str, nth: i64, object: &
 pub const CREATED: i64 = 1_799_999_000;
 
 /// An intent of so many cents, of an agreement, with a person in it.
-pub fn intent(id: &str, status: &str, cents: i64, pact: Option<&str>) -> Value {
+pub fn intent(id: &str, status: &str, cents: i64, agreement: Option<&str>) -> Value {
     let received = if status == "succeeded" { cents } else { 0 };
     json!({
         "id": id, "object": "payment_intent", "amount": cents, "amount_received": received,
         "currency": "usd", "status": status, "customer": "cus_7",
         "receipt_email": "canary@example.com",
-        "metadata": pact.map_or(json!({}), |pact| json!({"pact_id": pact})),
+        "metadata": agreement.map_or(json!({}), |agreement| json!({"pact_id": agreement})),
     })
 }
 

@@ -236,8 +236,11 @@ pub(super) fn subjects(keys: &Keys, found: &PersonRows) -> BTreeSet<Uuid> {
     let payments = found.payments.iter().chain(&found.sessions);
     let payments = payments.chain(&found.subscriptions);
     let payments = payments.map(|id| (NO_SHOP, SubjectKey::Payment(id)));
-    let pacts = found.pacts.iter().map(|id| (NO_SHOP, SubjectKey::Pact(id)));
-    let all = of_shop.chain(orders).chain(payments).chain(pacts);
+    let agreements = found
+        .agreements
+        .iter()
+        .map(|id| (NO_SHOP, SubjectKey::Agreement(id)));
+    let all = of_shop.chain(orders).chain(payments).chain(agreements);
     all.filter_map(|(shop, key)| keys.subject(shop, key))
         .collect()
 }

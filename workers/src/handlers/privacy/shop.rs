@@ -221,9 +221,12 @@ impl Erasure<'_> {
     async fn forget_people(&mut self, orders: &[Order]) -> Result<()> {
         let (db, now) = (&self.parts.db, self.at);
         let agreements: Vec<String> = orders.iter().map(Order::agreement).collect();
-        let pacts = agreements.iter().map(|pact| SubjectKey::Pact(pact));
+        let agreements = agreements
+            .iter()
+            .map(|agreement| SubjectKey::Agreement(agreement));
         let mut tx = db.begin().await?;
-        self.write_payment_tombstones(&mut tx, pacts, now).await?;
+        self.write_payment_tombstones(&mut tx, agreements, now)
+            .await?;
         let payments = shop_erasure::payments(&mut tx, self.shop, orders).await?;
         let ids = payments.iter().map(|id| SubjectKey::Payment(id));
         self.write_payment_tombstones(&mut tx, ids, now).await?;

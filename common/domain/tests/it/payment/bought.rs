@@ -134,12 +134,12 @@ fn paid_invoices() {
         assert_eq!(read, expected, "{variant}");
         assert_eq!(read.is_of_worth(), of_worth, "{variant}");
     }
-    for (version, pact) in [(OLD, None), (NEW, some("pact_Example02"))] {
+    for (version, agreement) in [(OLD, None), (NEW, some("pact_Example02"))] {
         let expected = Invoice {
             subscription: None,
             billing_reason: some("manual"),
             period_end: None,
-            pact_id: pact,
+            pact_id: agreement,
             ..paid(version, 5000, 0)
         };
         assert_eq!(invoice(&format!("manual.{version}")), expected);

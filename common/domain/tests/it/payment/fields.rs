@@ -230,8 +230,8 @@ fn nothing_hangs_on_the_rest() {
 }
 
 #[test]
-fn a_pact_is_named_by_a_text_of_255_characters_at_most() {
-    let pact = |metadata: Value| {
+fn an_agreement_is_named_by_a_text_of_255_characters_at_most() {
+    let agreement = |metadata: Value| {
         let body = with(new(INTENT), "data.object.metadata", Some(metadata));
         match read(&body).expect("an event").object {
             Object::Intent(intent) => intent.metadata.pact_id,
@@ -239,7 +239,10 @@ fn a_pact_is_named_by_a_text_of_255_characters_at_most() {
         }
     };
     let longest = "ü".repeat(255);
-    assert_eq!(pact(json!({"pact_id": longest})), Some(longest.clone()));
+    assert_eq!(
+        agreement(json!({"pact_id": longest})),
+        Some(longest.clone())
+    );
     for nothing in [
         json!(null),
         json!({}),
@@ -249,7 +252,7 @@ fn a_pact_is_named_by_a_text_of_255_characters_at_most() {
         json!({"pact_id": 7}),
         json!({"pact_id": format!("{longest}x")}),
     ] {
-        assert_eq!(pact(nothing), None);
+        assert_eq!(agreement(nothing), None);
     }
 }
 

@@ -24,10 +24,10 @@ fn fixture(name: &str) -> Event {
 }
 
 /// An invoice of a subscription: amount, period end, agreement.
-fn invoice(created: i64, paid: i64, end: i64, pact: Option<&str>) -> Event {
+fn invoice(created: i64, paid: i64, end: i64, agreement: Option<&str>) -> Event {
     let object = json!({
         "id": "in_1", "amount_paid": paid, "currency": "usd", "subscription": "sub_1",
-        "customer": format!("cus_{created}"), "metadata": {"pact_id": pact},
+        "customer": format!("cus_{created}"), "metadata": {"pact_id": agreement},
         "lines": {"data": [{"period": {"end": end}}]},
     });
     event(EventType::InvoicePaid, created, &object)
@@ -66,12 +66,12 @@ fn a_subscription_is_extended_to_the_latest_end_and_never_shortened() {
         let newest = history.iter().max().expect("an invoice");
         let customer = known.customer.map(|part| part.value);
         assert_eq!(customer, Some(format!("cus_{}", newest + 1)));
-        let pact = [(2, "Q"), (0, "P")]
+        let agreement = [(2, "Q"), (0, "P")]
             .into_iter()
             .find(|(index, _)| history.contains(index));
         assert_eq!(
             known.pact_id.map(|part| part.value).as_deref(),
-            pact.map(|(_, pact)| pact)
+            agreement.map(|(_, agreement)| agreement)
         );
     });
 }

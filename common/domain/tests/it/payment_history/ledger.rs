@@ -45,13 +45,14 @@ fn expected(facts: &[&EventFacts]) -> Books {
     };
     let received = most(EventType::IntentSucceeded);
     let refunded = most(EventType::ChargeRefunded);
-    let pact = linked(|it| it.pact).map_or("held".to_owned(), |it| format!("released:{it}"));
+    let agreement =
+        linked(|it| it.agreement).map_or("held".to_owned(), |it| format!("released:{it}"));
     let customer = linked(|it| it.customer);
     let customer = customer.map_or("credited".to_owned(), |it| format!("credited:{it}"));
     let currency = newest(|it| Some(it.currency)).expect("a currency");
     let mut books = Books::from([
         (("provider".to_owned(), currency.to_owned()), -received),
-        ((pact, currency.to_owned()), received - refunded),
+        ((agreement, currency.to_owned()), received - refunded),
         ((customer, currency.to_owned()), refunded),
     ]);
     books.retain(|_, balance| *balance != 0);
@@ -122,29 +123,33 @@ fn lines(before: Option<&Record>, after: &Record) -> Vec<String> {
 #[test]
 fn what_is_captured_is_released_to_its_agreement_once() {
     let pool = recorded(life());
-    let [without_pact, with_pact] = [&pool[4].1, &pool[5].1];
+    let [without_agreement, with_agreement] = [&pool[4].1, &pool[5].1];
     let captured = ["captured provider -1000", "captured held 1000"];
     let released = ["released held -1000", "released released:P 1000"];
-    assert_eq!(lines(None, without_pact), captured);
-    let linked = merge(without_pact, with_pact);
-    assert_eq!(lines(Some(without_pact), &linked), released, "known later");
-    assert_eq!(lines(None, with_pact), [captured, released].concat());
-    assert_eq!(lines(Some(with_pact), &linked), [""; 0], "never again");
+    assert_eq!(lines(None, without_agreement), captured);
+    let linked = merge(without_agreement, with_agreement);
+    assert_eq!(
+        lines(Some(without_agreement), &linked),
+        released,
+        "known later"
+    );
+    assert_eq!(lines(None, with_agreement), [captured, released].concat());
+    assert_eq!(lines(Some(with_agreement), &linked), [""; 0], "never again");
 }
 
 #[test]
 fn a_refund_comes_out_of_where_the_money_is() {
     let pool = recorded(life());
-    let [without_pact, with_pact, some, all] = [4, 5, 6, 8].map(|index| &pool[index].1);
+    let [without_agreement, with_agreement, some, all] = [4, 5, 6, 8].map(|index| &pool[index].1);
     let from_held = ["refunded held -300", "refunded credited 300"];
     assert_eq!(lines(None, some), from_held, "before the capture is known");
     assert_eq!(
-        lines(Some(without_pact), &merge(without_pact, some)),
+        lines(Some(without_agreement), &merge(without_agreement, some)),
         from_held
     );
-    let refunded = merge(with_pact, some);
-    let from_pact = ["refunded released:P -300", "refunded credited:C 300"];
-    assert_eq!(lines(Some(with_pact), &refunded), from_pact);
+    let refunded = merge(with_agreement, some);
+    let from_agreement = ["refunded released:P -300", "refunded credited:C 300"];
+    assert_eq!(lines(Some(with_agreement), &refunded), from_agreement);
     let the_rest = ["refunded released:P -700", "refunded credited:C 700"];
     assert_eq!(lines(Some(&refunded), &merge(&refunded, all)), the_rest);
 }
@@ -152,7 +157,7 @@ fn a_refund_comes_out_of_where_the_money_is() {
 #[test]
 fn a_refund_moves_with_the_agreement_and_the_customer() {
     let pool = recorded(life());
-    let [with_pact, some] = [5, 6].map(|index| &pool[index].1);
+    let [with_agreement, some] = [5, 6].map(|index| &pool[index].1);
     let moved = [
         "captured provider -1000",
         "captured held 1000",
@@ -163,7 +168,7 @@ fn a_refund_moves_with_the_agreement_and_the_customer() {
         "refunded credited -300",
         "refunded credited:C 300",
     ];
-    assert_eq!(lines(Some(some), &merge(some, with_pact)), moved);
+    assert_eq!(lines(Some(some), &merge(some, with_agreement)), moved);
 }
 
 #[test]

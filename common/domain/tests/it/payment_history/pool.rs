@@ -15,7 +15,7 @@ pub struct EventFacts {
     pub moved: i64,
     /// The charge of the attempt that failed.
     pub charge: Option<&'static str>,
-    pub pact: Option<&'static str>,
+    pub agreement: Option<&'static str>,
     pub customer: Option<&'static str>,
     pub currency: &'static str,
 }
@@ -29,15 +29,15 @@ impl EventFacts {
             amount: 1000,
             moved,
             charge: None,
-            pact: None,
+            agreement: None,
             customer: None,
             currency: "USD",
         }
     }
 
-    fn linked(self, pact: Option<&'static str>, customer: Option<&'static str>) -> Self {
+    fn linked(self, agreement: Option<&'static str>, customer: Option<&'static str>) -> Self {
         EventFacts {
-            pact,
+            agreement,
             customer,
             ..self
         }
@@ -52,7 +52,7 @@ impl EventFacts {
                 "amount": self.amount, "amount_refunded": self.moved,
                 "refunded": self.moved == self.amount,
                 "currency": self.currency, "customer": self.customer,
-                "metadata": {"pact_id": self.pact},
+                "metadata": {"pact_id": self.agreement},
             })
         } else {
             let status = match self.kind {
@@ -65,7 +65,7 @@ impl EventFacts {
                 "amount": self.amount, "amount_received": if succeeded { self.moved } else { 0 },
                 "last_payment_error": {"code": "card_declined", "charge": self.charge},
                 "currency": self.currency, "customer": self.customer,
-                "metadata": {"pact_id": self.pact},
+                "metadata": {"pact_id": self.agreement},
             })
         };
         let body = json!({
@@ -119,11 +119,11 @@ pub fn pool() -> Vec<EventFacts> {
         (2, None, Some("P"), Some("D")),
         (3, Some("ch_3"), Some("Q"), Some("C")),
     ];
-    for (index, (created, charge, pact, customer)) in (0..).zip(links) {
+    for (index, (created, charge, agreement, customer)) in (0..).zip(links) {
         for kind in kinds {
             for moved in [0, 250 * index, 1000, 1200] {
                 let id = format!("{}{index}{moved}", kind.into_str());
-                let facts = EventFacts::new(kind, created, &id, moved).linked(pact, customer);
+                let facts = EventFacts::new(kind, created, &id, moved).linked(agreement, customer);
                 pool.push(EventFacts { charge, ..facts });
             }
         }

@@ -49,7 +49,7 @@ fn the_hashes_that_are_stored_are_always_the_same() {
             "53870471-6328-0849-20ef-6b32457485ba",
         ),
         (
-            SubjectKey::Pact("p1"),
+            SubjectKey::Agreement("p1"),
             "762eee24-bd32-9969-dcb3-12adad555634",
         ),
         (

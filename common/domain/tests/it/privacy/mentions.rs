@@ -18,7 +18,7 @@ fn addresses_numbers_and_ids_are_found_wherever_they_stand() {
     assert_eq!(mentions.ids, BTreeSet::from(["pi_1".to_owned()]));
     let event = br#"{"data":{"object":{"id":"cs_1","metadata":{"pact_id":"p1"}}}}"#;
     let mentions = Mentions::of(event);
-    assert!(mentions.pacts.contains("p1"));
+    assert!(mentions.agreements.contains("p1"));
     assert!(mentions.ids.contains("cs_1"));
 }
 
@@ -63,7 +63,7 @@ fn the_keys_of_payments_are_of_objects_and_agreements() {
     let event =
         br#"{"data":{"object":{"id":"pi_1","metadata":{"pact_id":"p1"},"customer":"cus_1"}}}"#;
     let found = Mentions::of(event).payment_keys(&keys, "a.example");
-    let expected = [SubjectKey::Payment("pi_1"), SubjectKey::Pact("p1")];
+    let expected = [SubjectKey::Payment("pi_1"), SubjectKey::Agreement("p1")];
     let expected = expected.map(|key| keys.subject("a.example", key).unwrap());
     assert_eq!(found, expected);
 }

@@ -45,7 +45,7 @@ fn a_payment_is_owned_by_its_ids_and_perhaps_by_its_payer() {
     );
     let owns = |key: SubjectKey<'_>| owns_payment(&mentions, |it| it == key);
     let may_own = |key: SubjectKey<'_>| may_own_payment(&mentions, |it| it == key);
-    for key in [SubjectKey::Payment("pi_1"), SubjectKey::Pact("p1")] {
+    for key in [SubjectKey::Payment("pi_1"), SubjectKey::Agreement("p1")] {
         assert!(owns(key) && !may_own(key), "{key:?}");
     }
     for key in [

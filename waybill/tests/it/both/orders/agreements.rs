@@ -11,7 +11,7 @@ use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator::{json as listed_by, said};
 use crate::support::order::{
     body, cancelled, deliver, deliver_in_step, events as order_events, kinds as order_kinds,
-    order_delivery, pact, shown, times, with,
+    naming_agreement, order_delivery, shown, times, with,
 };
 use crate::support::payment::{balances, charge, event, intent, session};
 use crate::support::{Options, Service, eventually, service};
@@ -31,7 +31,7 @@ fn waiting() -> Options {
 fn order_of(id: i64, agreement: &str) -> Delivery {
     order_delivery(
         "orders/create",
-        &with(body(id, 0, "pending"), &pact(agreement)),
+        &with(body(id, 0, "pending"), &naming_agreement(agreement)),
     )
 }
 
@@ -207,7 +207,7 @@ async fn what_a_session_sold_is_requested_after_the_wait_and_not_again_by_the_st
         &service,
         &order_delivery(
             "orders/cancelled",
-            &with(cancelled(7, 9, "pending"), &pact("p1")),
+            &with(cancelled(7, 9, "pending"), &naming_agreement("p1")),
         ),
     )
     .await;
@@ -320,7 +320,7 @@ async fn a_cancelled_order_gives_back_every_cycle_that_was_paid() {
         let pi = format!("pi_{cycle}");
         deliver(&service, &paid_cycle(&service, &pi, 3000, "p1", cycle)).await;
     }
-    let end = with(cancelled(1, 9, "pending"), &pact("p1"));
+    let end = with(cancelled(1, 9, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/cancelled", &end)).await;
     let asked = order_events(service.db(), SHOP, 1).await;
     let asked: Vec<_> = asked
@@ -346,7 +346,7 @@ async fn a_canceled_payment_cancels_no_order_that_has_money_or_is_authorized() {
         for canceled_first in [true, false] {
             let id = id + if canceled_first { 10 } else { 0 };
             let agreement = format!("p{id}");
-            let order = with(body(id, 1, status), &pact(&agreement));
+            let order = with(body(id, 1, status), &naming_agreement(&agreement));
             let intent = intent(&format!("pi_{id}"), "canceled", 1000, Some(&agreement));
             let canceled = event(&service, "payment_intent.canceled", 1, &intent);
             let mut steps = [order_delivery("orders/create", &order), canceled];
@@ -621,7 +621,7 @@ async fn what_cannot_be_decided_is_held_and_listed() {
         "nothing is guessed"
     );
     // The other order turns out to be of another agreement: the payment is the first's.
-    let other = with(body(2, 5, "pending"), &pact("p2"));
+    let other = with(body(2, 5, "pending"), &naming_agreement("p2"));
     deliver(&service, &order_delivery("orders/updated", &other)).await;
     service.settled().await;
     assert_eq!(requests(&service).await, once(&[(1, "1")]));

@@ -17,8 +17,8 @@ use store::jobs;
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator;
 use crate::support::order::{
-    CAPTURED, TOPICS, body, cancelled, captured, deliver, events, kinds,
-    no_person_in_events_and_jobs, order_delivery, pact, post_all, shown, times, with,
+    CAPTURED, TOPICS, body, cancelled, captured, deliver, events, kinds, naming_agreement,
+    no_person_in_events_and_jobs, order_delivery, post_all, shown, times, with,
 };
 use crate::support::process::{Process, free_port, settings};
 use crate::support::{
@@ -49,12 +49,12 @@ pub fn with_both(sandbox: &Sandbox) -> Options {
 }
 
 /// The payment provider captures ten dollars, `pi_<nth>`.
-pub fn capture(sandbox: &Sandbox, nth: i64, pact: &str) {
+pub fn capture(sandbox: &Sandbox, nth: i64, agreement: &str) {
     sandbox.payment().add_intent(Intent {
         id: format!("pi_{nth}"),
         amount: CAPTURED,
         currency: Currency::parse("USD").unwrap(),
-        pact_id: Some(pact.to_owned()),
+        pact_id: Some(agreement.to_owned()),
     });
 }
 
@@ -473,7 +473,7 @@ async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is
     };
     let delivery = |id: i64, which: usize| -> Delivery {
         let note = match id % 2 {
-            0 => pact(&pact_id_of(id)),
+            0 => naming_agreement(&pact_id_of(id)),
             _ => json!({}),
         };
         match which {

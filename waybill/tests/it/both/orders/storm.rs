@@ -13,7 +13,7 @@ use store::sql::Db;
 
 use crate::support::backend::Backend;
 use crate::support::order::{
-    CAPTURED, Rows, body, cancelled, captured, fulfilment, pact, rows, with,
+    CAPTURED, Rows, body, cancelled, captured, fulfilment, naming_agreement, rows, with,
 };
 use crate::support::process::{Process, free_port, is_ready, settings};
 use crate::support::storm::{Kills, LONGEST_TAIL, Workers, count};
@@ -69,7 +69,7 @@ impl Family {
         ];
         if self == Family::Cancelled {
             for (_, body) in &mut life {
-                *body = with(body.take(), &pact(&pact_id_of(order)));
+                *body = with(body.take(), &naming_agreement(&pact_id_of(order)));
             }
         }
         life

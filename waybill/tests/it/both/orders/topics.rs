@@ -15,7 +15,8 @@ use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::operator;
 use crate::support::order::{
     Rows, TOPICS, at, body, cancelled, captured, deliver, events, fulfilment, kinds,
-    no_person_in_events_and_jobs, order_delivery, pact, post_all, rows, shown, times, with,
+    naming_agreement, no_person_in_events_and_jobs, order_delivery, post_all, rows, shown, times,
+    with,
 };
 use crate::support::{START, Service, eventually, service};
 
@@ -859,8 +860,9 @@ async fn two_shops_with_one_order_id_share_neither_refund_nor_shipment_nor_stock
 #[tokio::test]
 async fn a_payment_that_two_orders_claim_refunds_neither() {
     let service = service().manual_clock().start().await;
-    let claimed = |id: i64, second: u32| with(cancelled(id, second, "paid"), &pact("pact_1"));
-    let open = |id: i64| with(body(id, 0, "paid"), &pact("pact_1"));
+    let claimed =
+        |id: i64, second: u32| with(cancelled(id, second, "paid"), &naming_agreement("pact_1"));
+    let open = |id: i64| with(body(id, 0, "paid"), &naming_agreement("pact_1"));
     deliver(&service, &order_delivery("orders/create", &open(1))).await;
     deliver(&service, &order_delivery("orders/create", &open(2))).await;
     // By its id, an order of another shop.
@@ -904,8 +906,8 @@ async fn a_payment_that_two_orders_claim_refunds_neither() {
 #[tokio::test]
 async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
     let service = service().manual_clock().start().await;
-    let open = |id: i64, name: &str| with(body(id, 0, "paid"), &pact(name));
-    let cancelled = |id: i64, name: &str| with(cancelled(id, 1, "paid"), &pact(name));
+    let open = |id: i64, name: &str| with(body(id, 0, "paid"), &naming_agreement(name));
+    let cancelled = |id: i64, name: &str| with(cancelled(id, 1, "paid"), &naming_agreement(name));
     // The payment first, in the middle, last; and by the order's id.
     deliver(&service, &captured(START, 1, "p1")).await;
     deliver(&service, &order_delivery("orders/create", &open(1, "p1"))).await;
@@ -968,7 +970,7 @@ async fn come_at_the_same_time(service: &Service, id: i64) {
     let mut held = service.db().begin().await.unwrap();
     let lock = held.query("lock table events in exclusive mode");
     lock.execute().await.unwrap();
-    let claiming = with(cancelled(id, 1, "paid"), &pact(&name));
+    let claiming = with(cancelled(id, 1, "paid"), &naming_agreement(&name));
     post_all(service, &[order_delivery("orders/cancelled", &claiming)]).await;
     let order_waits = "select count(*) as n from pg_stat_activity
                        where wait_event_type = 'Lock' and datname = current_database()
@@ -980,7 +982,7 @@ async fn come_at_the_same_time(service: &Service, id: i64) {
     post_all(service, &[captured(START, id, &name)]).await;
     let payment_waits = "select count(*) as n from pg_stat_activity
                          where wait_event_type = 'Lock' and datname = current_database()
-                           and query like '%insert into pacts%'";
+                           and query like '%insert into agreements%'";
     eventually("the payment waits for it, or has not noticed", async || {
         service.count(payment_waits).await == 1 || service.jobs(State::Ready).await == 1
     })
@@ -1105,7 +1107,10 @@ async fn bodies_that_have_only_parts_end_in_the_same_rows_in_every_order() {
     );
     let mut bare = with(body(7, 3, "authorized"), &json!({"customer": {"id": 77}}));
     cut_to(&mut bare, &["id", "updated_at", "customer", "line_items"]);
-    let claimed = with(json!({"id": 7, "updated_at": at(4)}), &pact("pact_1"));
+    let claimed = with(
+        json!({"id": 7, "updated_at": at(4)}),
+        &naming_agreement("pact_1"),
+    );
     let bodies = [named, nameless, bare, claimed].map(|body| ("orders/updated", body.to_string()));
     let ends = every_order_of(&service, &bodies).await;
     let (_, _, expected) = &ends[0];

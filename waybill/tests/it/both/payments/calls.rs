@@ -15,7 +15,7 @@ use crate::support::operator::said;
 use crate::support::order::{
     CAPTURED, body, cancelled, captured, deliver, order_delivery, post_all, shown,
 };
-use crate::support::order::{pact, with};
+use crate::support::order::{naming_agreement, with};
 use crate::support::payment::{declined, event, intent, session};
 use crate::support::smtp::{Reply, SmtpServer};
 use crate::support::{Options, Service, eventually, pause, service, without_pauses};
@@ -365,7 +365,7 @@ async fn a_payment_pays_for_an_order_by_its_worth_in_every_currency() {
     ];
     for (id, (currency, total, minor, expected)) in (1..).zip(cases) {
         let name = format!("p{id}");
-        let order = with(body(id, 0, "pending"), &pact(&name));
+        let order = with(body(id, 0, "pending"), &naming_agreement(&name));
         let order = with(
             order,
             &json!({"currency": currency, "total_price": total, "line_items": [],

@@ -101,8 +101,8 @@ async fn a_checkout_is_a_page_to_pay_on_and_a_pending_order() {
     body["customer_email"] = json!("ada@example.com");
     body["client_reference_id"] = json!("basket-7");
     let checkout = opened(&service, &key, None, &body).await;
-    let pact = checkout["pact_id"].as_str().unwrap();
-    let (shop, id) = checkout_key(pact);
+    let agreement = checkout["pact_id"].as_str().unwrap();
+    let (shop, id) = checkout_key(agreement);
     assert_eq!(checkout["order_id"], id.to_string());
     let seen = session(&sandbox, &checkout["session_id"]).await;
     for (name, value) in [
@@ -113,7 +113,7 @@ async fn a_checkout_is_a_page_to_pay_on_and_a_pending_order() {
         ("cancel_url", json!("https://shop.example/cart")),
         ("customer_email", json!("ada@example.com")),
         ("client_reference_id", json!("basket-7")),
-        ("metadata", json!({"pact_id": pact})),
+        ("metadata", json!({"pact_id": agreement})),
     ] {
         assert_eq!(seen[name], value, "{name}");
     }

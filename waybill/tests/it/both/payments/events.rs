@@ -17,8 +17,8 @@ use store::{orders, subscriptions};
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
-    body, cancelled, deliver, deliver_in_step, kinds as order_kinds, no_person_in_events_and_jobs,
-    order_delivery, pact, post_all, shown, times, with,
+    body, cancelled, deliver, deliver_in_step, kinds as order_kinds, naming_agreement,
+    no_person_in_events_and_jobs, order_delivery, post_all, shown, times, with,
 };
 use crate::support::payment::{
     balances, charge, declined, end_of, event, event_called, events, intent, invoice, kinds,
@@ -113,7 +113,7 @@ async fn a_refund_is_credited_by_its_difference_and_the_order_says_so() {
     let service = service().manual_clock().start().await;
     let db = service.db();
     let key = service.api_key().await;
-    let order = with(body(1, 0, "pending"), &pact("p1"));
+    let order = with(body(1, 0, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/create", &order)).await;
     let paid = intent("pi_1", "succeeded", 3000, Some("p1"));
     deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
@@ -212,7 +212,7 @@ async fn order_payment_session_and_refund_come_in_any_order_and_end_alike() {
         .map(|(nth, steps)| {
             let pact_id = format!("p-{nth}");
             let pi = format!("pi_{nth}");
-            let order = with(body(1, 0, "pending"), &pact(&pact_id));
+            let order = with(body(1, 0, "pending"), &naming_agreement(&pact_id));
             let paid = intent(&pi, "succeeded", 3000, Some(&pact_id));
             let link = json!({"metadata": {"pact_id": pact_id}, "payment_intent": pi});
             let session = session(&format!("cs_{nth}"), "paid", 3000, &link);
@@ -307,7 +307,7 @@ async fn a_payment_that_is_too_small_or_in_another_currency_ships_nothing() {
         (4, 3001, "usd", "paid"),
     ] {
         let name = format!("p{id}");
-        let order = with(body(id, 0, "pending"), &pact(&name));
+        let order = with(body(id, 0, "pending"), &naming_agreement(&name));
         deliver(&service, &order_delivery("orders/create", &order)).await;
         let mut paid = intent(&format!("pi_{id}"), "succeeded", cents, Some(&name));
         paid["currency"] = json!(currency);
@@ -334,7 +334,7 @@ async fn a_payment_that_is_too_small_or_in_another_currency_ships_nothing() {
 async fn a_canceled_payment_cancels_its_order_until_it_is_paid_otherwise() {
     let service = service().manual_clock().start().await;
     let key = service.api_key().await;
-    let order = with(body(1, 0, "pending"), &pact("p1"));
+    let order = with(body(1, 0, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/create", &order)).await;
     let canceled = intent("pi_1", "canceled", 3000, Some("p1"));
     for nth in [1, 2] {
@@ -362,7 +362,7 @@ async fn a_canceled_payment_cancels_its_order_until_it_is_paid_otherwise() {
     deliver(&service, &event(&service, CANCELED, 4, &late)).await;
     assert_eq!(state(service.db(), "pi_2").await, "succeeded");
     // An order that the storefront cancelled stays cancelled, whatever is paid: it is given back.
-    let gone = with(cancelled(2, 1, "pending"), &pact("p2"));
+    let gone = with(cancelled(2, 1, "pending"), &naming_agreement("p2"));
     deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     let paid = intent("pi_3", "succeeded", 3000, Some("p2"));
     deliver(&service, &event(&service, SUCCEEDED, 5, &paid)).await;
@@ -379,13 +379,13 @@ async fn what_was_given_back_before_its_order_is_cancelled_is_not_asked_for_agai
     for (id, refunded) in [(1, 3000), (2, 1000)] {
         let name = format!("p{id}");
         let pi = format!("pi_{id}");
-        let order = with(body(id, 0, "paid"), &pact(&name));
+        let order = with(body(id, 0, "paid"), &naming_agreement(&name));
         deliver(&service, &order_delivery("orders/create", &order)).await;
         let paid = intent(&pi, "succeeded", 3000, Some(&name));
         deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
         let back = charge(&pi, 3000, refunded);
         deliver(&service, &event(&service, REFUNDED, 2, &back)).await;
-        let gone = with(cancelled(id, 1, "paid"), &pact(&name));
+        let gone = with(cancelled(id, 1, "paid"), &naming_agreement(&name));
         deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     }
     let all_back = shown(&service, &key, SHOP, 1).await;
@@ -499,7 +499,7 @@ async fn the_storefronts_own_order_takes_the_place_of_one_that_a_session_made() 
     );
     // The storefront does not know that order, and is not asked for it.
     assert_eq!(sandbox.storefront().fault_injector.requests(), 0);
-    let order = with(body(1, 0, "pending"), &pact("p1"));
+    let order = with(body(1, 0, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/create", &order)).await;
     let real = shown(&service, &key, SHOP, 1).await;
     assert_eq!(real["financial_status"], "paid");

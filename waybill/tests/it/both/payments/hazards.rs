@@ -10,7 +10,8 @@ use store::orders::checkout_key;
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
-    body, cancelled, deliver, kinds as order_kinds, order_delivery, pact, shown, times, with,
+    body, cancelled, deliver, kinds as order_kinds, naming_agreement, order_delivery, shown, times,
+    with,
 };
 use crate::support::payment::{charge, declined, event, intent, session};
 use crate::support::{Service, eventually, service};
@@ -23,7 +24,7 @@ const COMPLETED: &str = "checkout.session.completed";
 
 /// An order of 30 dollars that waits for its payment.
 async fn open_order(service: &Service, id: i64, agreement: &str) {
-    let order = with(body(id, 0, "pending"), &pact(agreement));
+    let order = with(body(id, 0, "pending"), &naming_agreement(agreement));
     deliver(service, &order_delivery("orders/create", &order)).await;
 }
 
@@ -143,7 +144,7 @@ async fn the_payment_of_a_cancelled_order_is_not_tried_again() {
         &failed(&service, "pi_1", 1, "p1", "insufficient_funds"),
     )
     .await;
-    let gone = with(cancelled(1, 2, "pending"), &pact("p1"));
+    let gone = with(cancelled(1, 2, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     no_retry_is_made(service, sandbox).await;
 }
@@ -265,7 +266,7 @@ async fn what_the_storefront_has_subtracted_already_does_not_pay_twice() {
     let service = service().manual_clock().start().await;
     let key = service.api_key().await;
     // 20 of 30 dollars were paid, and the storefront says so: 10 are outstanding.
-    let order = with(body(1, 0, "partially_paid"), &pact("p1"));
+    let order = with(body(1, 0, "partially_paid"), &naming_agreement("p1"));
     let order = with(order, &json!({"total_outstanding": "10.00"}));
     deliver(&service, &paid(&service, "pi_1", 2000, Some("p1"))).await;
     deliver(&service, &order_delivery("orders/create", &order)).await;
@@ -426,7 +427,7 @@ async fn a_cancelled_order_and_a_failed_sibling_come_in_any_order() {
         for step in steps {
             deliver(&service, &step).await;
         }
-        let changed = with(body(nth, 5, "pending"), &pact(&agreement));
+        let changed = with(body(nth, 5, "pending"), &naming_agreement(&agreement));
         let changed = with(changed, &json!({"name": "#new"}));
         deliver(&service, &order_delivery("orders/updated", &changed)).await;
         let order = shown(&service, &key, SHOP, nth).await;
@@ -450,7 +451,7 @@ async fn what_people_give_back_themselves_is_recorded_in_any_order() {
         let (agreement, pi) = (format!("p{id}"), format!("pi_{id}"));
         open_order(&service, id, &agreement).await;
         deliver(&service, &paid(&service, &pi, 3000, Some(&agreement))).await;
-        let gone = with(cancelled(id, 1, "paid"), &pact(&agreement));
+        let gone = with(cancelled(id, 1, "paid"), &naming_agreement(&agreement));
         let gone = order_delivery("orders/cancelled", &gone);
         let back = event(&service, REFUNDED, 2, &charge(&pi, 3000, refunded));
         let steps = if id % 2 == 0 {
@@ -540,7 +541,7 @@ async fn more_than_the_order_costs_is_not_given_back_without_people() {
         let pi = format!("pi_{nth}");
         deliver(&service, &paid(&service, &pi, 3000, Some("p1"))).await;
     }
-    let gone = with(cancelled(1, 2, "paid"), &pact("p1"));
+    let gone = with(cancelled(1, 2, "paid"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     let order = shown(&service, &key, SHOP, 1).await;
     let states: Vec<&Value> = order["refunds"].as_array().unwrap().iter().collect();

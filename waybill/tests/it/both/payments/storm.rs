@@ -14,7 +14,7 @@ use store::sql::Db;
 use store::{ledger, orders};
 
 use crate::support::backend::Backend;
-use crate::support::order::{at, body, pact, with};
+use crate::support::order::{at, body, naming_agreement, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
 use crate::support::storm::{Kills, LONGEST_TAIL, Workers, count};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, within};
@@ -50,7 +50,7 @@ fn order_body(nth: usize, payment: &StormPayment, second: u32) -> Value {
         "total_outstanding": money.to_string(),
     });
     let body = with(body(order(nth), second, "pending"), &fields);
-    with(body, &pact(intent.pact_id.as_deref().unwrap()))
+    with(body, &naming_agreement(intent.pact_id.as_deref().unwrap()))
 }
 
 /// The orders' deliveries, each once to three times, shuffled.
@@ -225,8 +225,8 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
             i64::from(!is_paid),
             "{id}"
         );
-        let pact = intent.pact_id.as_deref().unwrap();
-        let released = accounts.get(&format!("released:{pact}")).copied();
+        let agreement = intent.pact_id.as_deref().unwrap();
+        let released = accounts.get(&format!("released:{agreement}")).copied();
         assert_eq!(released.unwrap_or(0), received - back, "{id}");
 
         // At the provider.

@@ -15,7 +15,7 @@ pub const SEALED: &[(&str, &str)] = &[
     ("console_sessions", "hash"),
     ("refused_deliveries", "body_key"),
     ("checkouts", "idempotency_key request_key"),
-    ("pacts", "id"),
+    ("agreements", "id"),
     ("endpoints", "secret former_secret"),
     ("device_codes", "hash token"),
     ("device_code_requests", "client"),
@@ -123,7 +123,7 @@ pub const PLAIN: &[(&str, &str)] = &[
          events_at entries fulfillment_cycle payment_type transfer_group invoice",
     ),
     ("invoices", "id subscription payment_id is_first created_at"),
-    ("pacts", "revision"),
+    ("agreements", "revision"),
     (
         "refunds",
         "shop order_id payment_id state amount_minor currency provider_id created_at updated_at \

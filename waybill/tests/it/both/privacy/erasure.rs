@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{at, body, deliver, order_delivery, pact, post_all, with};
+use crate::support::order::{at, body, deliver, naming_agreement, order_delivery, post_all, with};
 use crate::support::payment::{charge, event, intent, invoice, session};
 use crate::support::requests::decide;
 use crate::support::{Service, eventually, service};
@@ -67,7 +67,7 @@ async fn request(service: &Service) -> privacy_requests::RequestEntry {
 
 /// An order, and then its payment, the charge, a session and an invoice.
 async fn buy(service: &Service) {
-    let order = with(body(1, 1, "paid"), &pact("p1"));
+    let order = with(body(1, 1, "paid"), &naming_agreement("p1"));
     deliver(service, &order_delivery("orders/create", &order).id("1")).await;
     post_all(service, &payments(service)).await;
     service.settled().await;
@@ -274,7 +274,7 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
     )
     .await;
     all_is_erased(&service).await;
-    let again = with(body(1, 9, "paid"), &pact("p1"));
+    let again = with(body(1, 9, "paid"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/updated", &again).id("9")).await;
     let refunded = charge("pi_1", 3000, 900);
     deliver(&service, &event(&service, "charge.refunded", 9, &refunded)).await;
@@ -304,7 +304,7 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
 #[tokio::test]
 async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it() {
     let mut service = service().without_workers().start().await;
-    let order = with(body(1, 1, "paid"), &pact("p1"));
+    let order = with(body(1, 1, "paid"), &naming_agreement("p1"));
     post_all(&service, &[order_delivery("orders/create", &order).id("1")]).await;
     service
         .execute(
@@ -427,7 +427,7 @@ async fn another_customer_and_another_shop_keep_everything() {
         "customer": {"id": 78, "email": "parrot@example.com", "first_name": "Parrot"},
         "shipping_address": {"first_name": "Parrot"},
     });
-    let elsewhere = with(body(1, 1, "paid"), &pact("p9"));
+    let elsewhere = with(body(1, 1, "paid"), &naming_agreement("p9"));
     let paid = intent("pi_9", "succeeded", 3000, Some("p9"));
     post_all(
         &service,

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::object_store::{Bucket, Fault};
 use crate::support::order::{
-    body, cancelled, deliver, fulfilment, order_delivery, pact, post_all, with,
+    body, cancelled, deliver, fulfilment, naming_agreement, order_delivery, post_all, with,
 };
 use crate::support::payment::{charge, declined, event, intent, session};
 use crate::support::requests::{decide, document};
@@ -167,14 +167,20 @@ fn other(id: i64) -> Value {
                      "last_name": "Else"},
         "shipping_address": {"first_name": "Somebody", "address1": "2 Else Street"},
     });
-    with(body(id, 0, "pending"), &with(pact("p9"), &fields))
+    with(
+        body(id, 0, "pending"),
+        &with(naming_agreement("p9"), &fields),
+    )
 }
 
 /// A customer with orders, parcels, payments, a refund, a session and a notification, and
 /// somebody else with most of it.
 async fn history(service: &Service) {
     let fields = json!({"fulfillments": [fulfilment(5, &["PARCEL-1"], &[(1, 2)])]});
-    let order = with(body(41, 0, "pending"), &with(pact("p1"), &fields));
+    let order = with(
+        body(41, 0, "pending"),
+        &with(naming_agreement("p1"), &fields),
+    );
     let theirs = session(
         "cs_9",
         "unpaid",

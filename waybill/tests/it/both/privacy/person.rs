@@ -13,7 +13,7 @@ use store::{audit, erasure};
 use crate::both::privacy::erasure::places;
 use crate::support::backend::statement;
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{body, deliver, order_delivery, pact, with};
+use crate::support::order::{body, deliver, naming_agreement, order_delivery, with};
 use crate::support::payment::{event, intent};
 use crate::support::requests::{decide, document, entry, posted, waybill};
 use crate::support::{START, Service, eventually, service};
@@ -345,9 +345,13 @@ async fn a_late_event_about_an_old_payment_brings_nobody_back() {
 #[tokio::test]
 async fn payments_of_the_payment_providers_customer_are_found_and_get_tombstones() {
     let service = service().manual_clock().start().await;
-    buys(&service, &order(1, Some(77), "ann", &pact("p1"))).await;
-    let pays = |id: &str, pact: Option<&str>, email: &str| {
-        let mut paid = intent(id, "succeeded", 100, pact);
+    buys(
+        &service,
+        &order(1, Some(77), "ann", &naming_agreement("p1")),
+    )
+    .await;
+    let pays = |id: &str, agreement: Option<&str>, email: &str| {
+        let mut paid = intent(id, "succeeded", 100, agreement);
         paid["receipt_email"] = json!(email);
         paid["customer"] = json!("cus_ann");
         event(&service, SUCCEEDED, 1, &paid)
@@ -355,7 +359,11 @@ async fn payments_of_the_payment_providers_customer_are_found_and_get_tombstones
     deliver(&service, &pays("pi_1", Some("p1"), "ann@example.com")).await;
     deliver(&service, &pays("pi_2", None, "ann-at-work@example.com")).await;
     // By whatever card, it is of somebody else's order.
-    buys(&service, &order(2, Some(78), "bob", &pact("p2"))).await;
+    buys(
+        &service,
+        &order(2, Some(78), "bob", &naming_agreement("p2")),
+    )
+    .await;
     deliver(&service, &pays("pi_3", Some("p2"), "bob@example.com")).await;
     let request = asked(&service, &redact(&json!({"id": 77}), &[])).await;
     is_gone(&service, "ann@example").await;
@@ -413,7 +421,7 @@ async fn a_run_that_goes_on_knows_the_orders_that_the_one_before_it_found() {
 #[tokio::test]
 async fn an_order_of_a_guest_who_was_erased_holds_nothing_back() {
     let service = service().manual_clock().start().await;
-    buys(&service, &order(1, None, "guest", &pact("p1"))).await;
+    buys(&service, &order(1, None, "guest", &naming_agreement("p1"))).await;
     let mut paid = intent("pi_1", "succeeded", 100, Some("p1"));
     paid["receipt_email"] = json!("guest@example.com");
     deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;

@@ -21,7 +21,8 @@ use uuid::Uuid;
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{
-    at, body, cancelled, captured, deliver, fulfilment, order_delivery, pact, post_all, rows, with,
+    at, body, cancelled, captured, deliver, fulfilment, naming_agreement, order_delivery, post_all,
+    rows, with,
 };
 use crate::support::payment::{balances, event, intent, session};
 use crate::support::requests::place;
@@ -143,13 +144,13 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     let fulfilled = with(body(1, 2, "paid"), &shipped);
     post("orders/fulfilled", fulfilled, "fulfilled").await;
     // Paid by a payment of its agreement, then cancelled: a refund and stock.
-    let second = with(body(2, 1, "pending"), &pact(&named(2)));
+    let second = with(body(2, 1, "pending"), &naming_agreement(&named(2)));
     post("orders/create", second, "second").await;
     let now = service.clock().now();
     for nth in [1, 2, 3] {
         deliver(service, &captured(now, base + nth, &named(2))).await;
     }
-    let second = with(cancelled(2, 2, "paid"), &pact(&named(2)));
+    let second = with(cancelled(2, 2, "paid"), &naming_agreement(&named(2)));
     post("orders/cancelled", second, "cancelled").await;
     // Its checkout session came first, so an order was made of it.
     let link = json!({
@@ -159,7 +160,7 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     let session = session(&format!("cs_{base}"), "paid", 3000, &link);
     let completed = event(service, "checkout.session.completed", base, &session);
     deliver(service, &completed).await;
-    let third = with(body(3, 1, "pending"), &pact(&named(3)));
+    let third = with(body(3, 1, "pending"), &naming_agreement(&named(3)));
     post("orders/create", third, "third").await;
     // A further cycle of its agreement is paid, and one of its bodies leaves a status to its topic.
     let pi = format!("pi_{}", base + 5);
@@ -167,7 +168,7 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     cycle["metadata"]["fulfillment_cycle"] = json!("2");
     let paid = event(service, "payment_intent.succeeded", base, &cycle);
     deliver(service, &paid).await;
-    let mut cut = with(body(3, 2, "pending"), &pact(&named(3)));
+    let mut cut = with(body(3, 2, "pending"), &naming_agreement(&named(3)));
     cut.as_object_mut().unwrap().remove("cancelled_at");
     post("orders/updated", cut, "cut").await;
     // One that is dead, one that will wait, one whose delivery had no id.

@@ -151,7 +151,7 @@ impl Person {
         i64::try_from(self.0).unwrap()
     }
 
-    fn pact(self) -> String {
+    fn agreement(self) -> String {
         format!("pact-{}", self.0)
     }
 
@@ -211,7 +211,7 @@ impl Person {
             "billing_address": address(self.0, "billing"),
             "note": self.word("note"), "tags": self.word("tags"),
             "note_attributes": [
-                {"name": "pact_id", "value": self.pact()},
+                {"name": "pact_id", "value": self.agreement()},
                 {"name": "gift", "value": self.word("gift")},
             ],
             "browser_ip": self.word("ip"),
@@ -270,7 +270,7 @@ impl Person {
             "description": self.word("description"),
             "statement_descriptor": self.word("statement"),
             "shipping": billing_details(self.0),
-            "metadata": {"pact_id": self.pact(), "remark": self.word("remark")},
+            "metadata": {"pact_id": self.agreement(), "remark": self.word("remark")},
         })
     }
 
@@ -291,7 +291,7 @@ impl Person {
             "id": format!("ch_{}", self.0), "object": "charge", "payment_intent": self.payment(),
             "amount": 3000, "amount_captured": 3000, "amount_refunded": 3000, "captured": true,
             "refunded": true, "currency": "usd", "customer": format!("cus_{}", self.0),
-            "metadata": {"pact_id": self.pact(), "remark": self.word("charge-remark")},
+            "metadata": {"pact_id": self.agreement(), "remark": self.word("charge-remark")},
             "billing_details": billing_details(self.0), "shipping": billing_details(self.0),
             "receipt_email": self.email(), "description": self.word("charge"),
             "receipt_url": format!("https://example.com/{}", self.word("receipt")),
@@ -305,7 +305,7 @@ impl Person {
             "currency": "usd", "payment_intent": self.payment(),
             "customer": format!("cus_{}", self.0), "customer_email": self.email(),
             "customer_details": billing_details(self.0), "shipping_details": billing_details(self.0),
-            "metadata": {"pact_id": self.pact(), "remark": self.word("session-remark")},
+            "metadata": {"pact_id": self.agreement(), "remark": self.word("session-remark")},
             "custom_fields": [{"key": "engraving", "text": {"value": self.word("custom")}}],
         })
     }
@@ -321,7 +321,7 @@ impl Person {
             "description": self.word("invoice"), "footer": self.word("footer"),
             "metadata": {"remark": self.word("invoice-remark")},
             "parent": {"type": "subscription_details", "subscription_details": {
-                "subscription": format!("sub_{}", self.0), "metadata": {"pact_id": self.pact()},
+                "subscription": format!("sub_{}", self.0), "metadata": {"pact_id": self.agreement()},
             }},
             "lines": {"object": "list", "data": [{
                 "id": "il_1", "amount": 500, "description": self.word("line"),

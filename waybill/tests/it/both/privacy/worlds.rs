@@ -293,10 +293,10 @@ fn payment(
     } else {
         dice.below(PEOPLE)
     };
-    let pact = paid.map(|_| format!("pact{nth}"));
-    let metadata = pact
+    let agreement = paid.map(|_| format!("pact{nth}"));
+    let metadata = agreement
         .as_ref()
-        .map_or(json!({}), |pact| json!({"pact_id": pact}));
+        .map_or(json!({}), |agreement| json!({"pact_id": agreement}));
     let address = email(email_of, dice);
     let customer = format!("cus_{payer}");
     let subscription = format!("sub_{nth}");
@@ -322,7 +322,7 @@ fn payment(
             event(service, "invoice.payment_succeeded", 1, &object)
         }
         _ => {
-            let mut object = intent(&format!("pi_{nth}"), "succeeded", 100, pact.as_deref());
+            let mut object = intent(&format!("pi_{nth}"), "succeeded", 100, agreement.as_deref());
             object["receipt_email"] = json!(address);
             object["customer"] = json!(customer);
             object["description"] = json!(word);

@@ -76,8 +76,8 @@ pub(super) fn of(keys: &Keys, found: &PersonRows) -> BTreeMap<String, BTreeSet<U
             add(shop, SubjectKey::Phone(phone));
         }
     }
-    for pact in &found.pacts {
-        add(NO_SHOP, SubjectKey::Pact(pact));
+    for agreement in &found.agreements {
+        add(NO_SHOP, SubjectKey::Agreement(agreement));
     }
     for payer in &found.payers {
         add(NO_SHOP, SubjectKey::Payer(payer));
