@@ -315,7 +315,7 @@ impl Worker {
         let ended = self
             .calls
             .cut
-            .run_until_cancelled(self.ask(job, claim.claimed.runs))
+            .run_until_cancelled(self.ask(job, claim.claimed))
             .await;
         let stopped = || Ended::Deferred(Error::msg(STOPPED), Duration::ZERO, None);
         let ended = ended.unwrap_or_else(stopped);
@@ -335,16 +335,19 @@ impl Worker {
         }
     }
 
-    async fn ask(&self, job: &Job, runs: i64) -> Ended {
+    async fn ask(&self, job: &Job, claimed: Claimed) -> Ended {
         let begun = Begun::now(&self.parts.clock);
-        if runs > MAX_UNFINISHED_ATTEMPTS {
+        if claimed.runs > MAX_UNFINISHED_ATTEMPTS {
             let text = format!(
                 "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
             );
             return Ended::Failed(JobFailure::permanent(text), begun);
         }
         crash_point::reach(Point::Call).await;
-        let call = handlers::call(&self.parts, &self.providers, job);
+        let call = async {
+            crash_point::call(job.id.as_u128(), claimed.token).await?;
+            handlers::call(&self.parts, &self.providers, job).await
+        };
         let started = Instant::now();
         let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await;
         crash_point::reach(Point::Called).await;
@@ -419,12 +422,15 @@ impl Worker {
         let Claim { claimed, until } = claim;
         let is_ours =
             jobs::defer_claimed(&mut tx, claimed, until, run_at, &text, begun.is_some()).await?;
-        if let (true, Some(begun)) = (is_ours, begun) {
+        if !is_ours {
+            return tx.rollback().await;
+        }
+        if let Some(begun) = begun {
             let attempt = begun.attempt(clock, Outcome::Deferred, &text, status(why));
             job_attempts::add(&mut tx, job.id, &attempt).await?;
         }
         tx.commit().await?;
-        if is_ours && begun.is_some() {
+        if begun.is_some() {
             self.record_run(job, "deferred");
         }
         Ok(())

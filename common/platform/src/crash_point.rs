@@ -147,8 +147,8 @@ mod armed {
         /// A transaction is about to begin, by the code at this place.
         Begin(&'static Location<'static>),
         Moment(Moment, &'static Location<'static>),
-        /// The call of the job with this id is about to be made.
-        Call(u128),
+        /// The call of the job with this id is about to be made, by the one who has this fencing token.
+        Call(u128, i64),
         /// The work of the job with this id is done, and nothing of it is committed.
         Work(u128),
     }
@@ -196,8 +196,8 @@ mod armed {
     }
 
     /// To be called before the call of this job is made. An error fails the job.
-    pub async fn call(job: u128) -> io::Result<()> {
-        directed(Reached::Call(job)).await
+    pub async fn call(job: u128, claim: i64) -> io::Result<()> {
+        directed(Reached::Call(job, claim)).await
     }
 
     /// To be called when the work of this job is done, before it is committed. An error fails the job.
@@ -270,7 +270,7 @@ mod unarmed {
     }
 
     #[inline]
-    pub fn call(_: u128) -> Ready<io::Result<()>> {
+    pub fn call(_: u128, _: i64) -> Ready<io::Result<()>> {
         ready(Ok(()))
     }
 

@@ -161,7 +161,6 @@ const KEYS_A_RUN: usize = 2;
 /// Asks the provider. The job's id is the idempotency key.
 pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Answer> {
     let db = &parts.db;
-    crash_point::call(job.id.as_u128()).await?;
     match job.kind {
         // Boxed: it is far larger than the others.
         Kind::Privacy(_) | Kind::Internal(Internal::EraseAgain) => {

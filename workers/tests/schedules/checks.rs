@@ -1,6 +1,7 @@
 //! Whether a schedule has come to rest, and what must hold then.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use store::sql::{Db, Row};
 use uuid::Uuid;
@@ -8,6 +9,9 @@ use uuid::Uuid;
 use crate::deliveries::{Delivery, canary};
 use crate::installation::{Database, Installation};
 use crate::outside::Seen;
+
+/// When nothing goes wrong, no delivery waits longer than this.
+const CALM: Duration = Duration::from_millis(1_500);
 
 /// The jobs of a delivery, with their states.
 pub async fn jobs_of(db: &Db, id: &str) -> Vec<(Uuid, String)> {
@@ -52,6 +56,21 @@ pub async fn left(installation: &Installation) -> (Vec<String>, i64) {
     (what.collect(), due.unwrap_or(0))
 }
 
+/// The cursor of the endpoint never goes back.
+pub async fn cursor(installation: &Installation) {
+    let row = installation
+        .db
+        .query("select position from endpoints")
+        .fetch_one();
+    let now: i64 = row.await.unwrap().get("position").unwrap();
+    let before = std::mem::replace(&mut installation.schedule.state().cursor, now);
+    if now < before {
+        installation.schedule.wrong(format!(
+            "the cursor of the endpoint went back from {before} to {now}"
+        ));
+    }
+}
+
 /// A job whose run has failed has no event.
 pub async fn unseen(installation: &Installation) {
     let unseen = std::mem::take(&mut installation.schedule.state().unseen);
@@ -87,6 +106,20 @@ pub async fn at_rest(installation: &Installation, database: &Database, deliverie
                 delivery.name(),
                 jobs.len()
             ));
+        }
+        let schedule = installation.schedule.state();
+        let done_at = |(id, _): &(Uuid, String)| schedule.jobs.get(&id.as_u128())?.done_at;
+        let done_at = jobs.first().and_then(done_at);
+        // A privacy request waits for another one of the same customer.
+        let is_calm = schedule.is_calm && !delivery.name().starts_with("customers");
+        if let (true, Some(done_at)) = (is_calm, done_at) {
+            let waited = done_at.saturating_duration_since(schedule.accepted[&delivery.id]);
+            if waited > CALM {
+                wrong.push(format!(
+                    "{} was accepted, nothing went wrong, and it waited for {waited:?}",
+                    delivery.name()
+                ));
+            }
         }
     }
     let rows = db

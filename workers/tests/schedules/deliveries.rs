@@ -6,6 +6,7 @@ use domain::signature::{sign_payment, sign_storefront};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
+use crate::director::Focus;
 use crate::random::Random;
 
 pub const SHOP: &str = "shop.example";
@@ -104,11 +105,18 @@ fn request(id: i64) -> Value {
 }
 
 /// The deliveries of a schedule. Most come close together, so that they share batches and messages.
-pub fn deliveries(random: &mut Random) -> Vec<Delivery> {
+pub fn deliveries(random: &mut Random, focus: Focus) -> Vec<Delivery> {
     let mut all = Vec::new();
-    let spread = if random.once_in(3) { 1_500 } else { 12 };
+    let is_calm = focus == Focus::Calm;
+    let spread = if is_calm || random.once_in(3) {
+        1_500
+    } else {
+        12
+    };
     let has_privacy = random.once_in(6);
-    for nth in 0..random.between(1, 3) {
+    // Of many at a time some wait for the sweep, which looks by the clock of its own host.
+    let most = if is_calm { 1 } else { 3 };
+    for nth in 0..random.between(1, most) {
         let id = FIRST + nth;
         let mut add = |topic: &'static str, body: Value, random: &mut Random| {
             let of_event = body["type"].is_string();
@@ -124,7 +132,7 @@ pub fn deliveries(random: &mut Random) -> Vec<Delivery> {
                 at: random.between(0, spread),
             });
         };
-        let cancels = random.once_in(2);
+        let cancels = focus == Focus::Calls || random.once_in(2);
         add("orders/create", order(id, 1, "paid", false), random);
         if random.once_in(2) {
             add("orders/paid", order(id, 2, "paid", false), random);

@@ -93,6 +93,37 @@ struct Planned {
     left: usize,
 }
 
+/// What a schedule is about. Some faults are rare without it, since several things have to come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// Whatever comes.
+    Anything,
+    /// One process stands still in a call, and another one takes it over.
+    Calls,
+    /// One process stands still while it sends to an endpoint, and another one takes over.
+    Webhooks,
+    /// Jobs end their processes, or fail.
+    Jobs,
+    /// Nothing goes wrong but perhaps the clock of an ingress, so nobody waits long.
+    Calm,
+}
+
+impl Focus {
+    pub fn new(random: &mut Random) -> Self {
+        match random.below(12) {
+            0 | 1 => Focus::Calls,
+            2 => Focus::Webhooks,
+            3 => Focus::Jobs,
+            4 | 5 => Focus::Calm,
+            _ => Focus::Anything,
+        }
+    }
+
+    pub fn has_two_workers(self) -> bool {
+        matches!(self, Focus::Calls | Focus::Webhooks)
+    }
+}
+
 /// What a job does before it succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
@@ -135,6 +166,10 @@ pub struct JobFacts {
     pub interrupted: u32,
     pub kills: bool,
     pub is_call: bool,
+    /// The last fencing token with which somebody has called.
+    claim: i64,
+    /// When its work was committed.
+    pub done_at: Option<Instant>,
 }
 
 /// What a task has open.
@@ -145,6 +180,8 @@ struct Open {
     failed: Vec<u128>,
     /// The call that it makes.
     call: Option<u128>,
+    /// The job that it has called for, and its fencing token.
+    called: Option<(u128, i64)>,
     process: usize,
 }
 
@@ -163,11 +200,16 @@ pub struct State {
     pub broken: Option<String>,
     pub timeline: Option<Vec<String>>,
     misbehaving: Misbehaving,
+    /// Nothing goes wrong that anybody has to wait for.
+    pub is_calm: bool,
     pub has_housekeeping: bool,
     /// What the test is to do.
     pub troubles: Vec<Trouble>,
     /// Processes that are to be started again, and when.
     pub restarts: Vec<(usize, Instant)>,
+    /// When each delivery was accepted first, and the largest position of an endpoint that was seen.
+    pub accepted: BTreeMap<String, Instant>,
+    pub cursor: i64,
     /// Jobs of which a run failed, and nothing may be seen.
     pub unseen: BTreeSet<u128>,
 }
@@ -193,9 +235,12 @@ impl Schedule {
             broken: None,
             timeline: has_timeline.then(Vec::new),
             misbehaving: Misbehaving::None,
+            is_calm: false,
             has_housekeeping: false,
             troubles: Vec::new(),
             restarts: Vec::new(),
+            accepted: BTreeMap::new(),
+            cursor: 0,
             unseen: BTreeSet::new(),
         })))
     }
@@ -264,17 +309,50 @@ impl State {
         self.allowance += Duration::from_secs(seconds);
     }
 
-    pub fn plan_faults(&mut self, has_privacy: bool) {
-        let count = [0, 1, 1, 1, 2, 2, 3, 4][self.random.below(8)];
+    pub fn plan_faults(&mut self, focus: Focus, has_privacy: bool) {
+        use Point::{Call, Called, WebhookSend, WebhookSent};
+        let early = self.random.below(3);
+        let freeze = |length: i64| Fault::Freeze(length.cast_unsigned());
+        let first = match focus {
+            Focus::Calls => {
+                let fault = freeze(self.random.between(35_500, 42_000));
+                let place = Place::Point([Call, Called][self.random.below(2)]);
+                Some((fault, place, early))
+            }
+            Focus::Webhooks => {
+                let fault = freeze(self.random.between(10_500, 16_000));
+                let place = Place::Point([WebhookSend, WebhookSent][self.random.below(2)]);
+                Some((fault, place, early))
+            }
+            Focus::Anything | Focus::Jobs | Focus::Calm => None,
+        };
+        let planned = |(fault, place, left)| Planned { fault, place, left };
+        self.plan.extend(first.map(planned));
+        let count = match focus {
+            Focus::Calm => 0,
+            Focus::Anything => [0, 1, 1, 1, 2, 2, 3, 4][self.random.below(8)],
+            Focus::Calls | Focus::Webhooks | Focus::Jobs => self.random.below(3),
+        };
         for _ in 0..count {
             let planned = self.choose();
             self.plan.push(planned);
         }
-        self.misbehaving = match (self.random.once_in(3), has_privacy) {
-            (false, _) => Misbehaving::None,
+        self.is_calm = focus == Focus::Calm;
+        if self.is_calm && self.processes[1].name.starts_with("ingress") {
+            let ahead = self.random.between(-90_000, 90_000);
+            self.processes[1].clock.set_ahead(ahead);
+        }
+        if has_privacy {
+            // An export waits for the erasure of the same customer.
+            self.allow(12);
+        }
+        self.misbehaving = match (focus, has_privacy) {
+            (Focus::Jobs, false) => Misbehaving::All,
+            (Focus::Anything, false) if self.random.once_in(3) => Misbehaving::All,
             // A privacy request that fails is tried again after minutes.
-            (true, true) => Misbehaving::Killing,
-            (true, false) => Misbehaving::All,
+            (Focus::Jobs, true) => Misbehaving::Killing,
+            (Focus::Anything, true) if self.random.once_in(3) => Misbehaving::Killing,
+            _ => Misbehaving::None,
         };
         self.has_housekeeping = self.random.once_in(16);
     }
@@ -450,7 +528,9 @@ impl State {
     fn thaw(&mut self, process: usize) {
         let it = &mut self.processes[process];
         it.is_frozen = false;
-        for waker in it.tasks.values() {
+        // Any of them may be the first one to go on.
+        let first = self.random.below(it.tasks.len().max(1));
+        for waker in it.tasks.values().cycle().skip(first).take(it.tasks.len()) {
             waker.wake_by_ref();
         }
     }
@@ -500,7 +580,7 @@ impl State {
     /// Follows what a task does with jobs.
     fn follow(&mut self, process: usize, task: u64, reached: Reached) {
         match reached {
-            Reached::Call(job) => {
+            Reached::Call(job, claim) => {
                 let calls = self.open.iter().find(|(_, it)| it.call == Some(job));
                 let is_excused = self.processes.iter().any(|it| it.is_excused);
                 if calls.is_some() && !is_excused {
@@ -508,8 +588,11 @@ impl State {
                         "the provider is asked for job {job:x} twice at a time"
                     ));
                 }
+                let facts = self.jobs.entry(job).or_default();
+                facts.claim = facts.claim.max(claim);
                 let open = self.open.entry(task).or_default();
                 open.call = Some(job);
+                open.called = Some((job, claim));
                 open.process = process;
             }
             Reached::Point(Point::Called) => {
@@ -527,9 +610,17 @@ impl State {
                     std::mem::take(&mut open.done),
                     std::mem::take(&mut open.failed),
                 );
+                if let (None, Some((job, claim))) = (open.call, open.called)
+                    && self.jobs.entry(job).or_default().claim > claim
+                {
+                    self.wrong(format!(
+                        "a run of job {job:x} has written its end, and another one had claimed the job (C5)"
+                    ));
+                }
                 for job in done {
                     let facts = self.jobs.entry(job).or_default();
                     facts.effects += 1;
+                    facts.done_at = Some(Instant::now());
                     if facts.effects > 1 {
                         self.wrong(format!("the work of job {job:x} was committed twice (I2)"));
                     }
@@ -581,8 +672,8 @@ impl Director for Schedule {
             return go_on();
         }
         let mut state = self.state();
-        if let Reached::Call(job) | Reached::Work(job) = reached {
-            let is_call = matches!(reached, Reached::Call(_));
+        if let Reached::Call(job, _) | Reached::Work(job) = reached {
+            let is_call = matches!(reached, Reached::Call(..));
             // The recording of an answer does not misbehave.
             let facts = state.jobs.entry(job).or_default();
             facts.is_call |= is_call;

@@ -27,7 +27,7 @@ use workers::Worker;
 
 use crate::checks;
 use crate::deliveries::{Delivery, PAYMENT_SECRET, STOREFRONT_SECRET};
-use crate::director::{Process, Schedule, spawn};
+use crate::director::{Focus, Process, Schedule, spawn};
 use crate::outside::Outside;
 use crate::random::Random;
 
@@ -172,16 +172,16 @@ struct Role {
 }
 
 /// The roles of the processes, whether it is one process without a broker, and whether there is an endpoint.
-fn roles(random: &mut Random, has_privacy: bool) -> (Vec<Role>, bool, bool) {
+fn roles(random: &mut Random, focus: Focus, has_privacy: bool) -> (Vec<Role>, bool, bool) {
     let mut queues = vec![Queue::Orders, Queue::Payments];
     if has_privacy {
         queues.push(Queue::Privacy);
     }
-    let has_endpoint = random.once_in(2);
+    let has_endpoint = focus == Focus::Webhooks || random.once_in(2);
     if has_endpoint {
         queues.push(Queue::Endpoints);
     }
-    let is_one = random.once_in(4);
+    let is_one = !focus.has_two_workers() && random.once_in(4);
     let concurrency = 1 + u16::try_from(random.below(2)).unwrap();
     let role = |is_ingress, queues| Role {
         is_ingress,
@@ -195,7 +195,8 @@ fn roles(random: &mut Random, has_privacy: bool) -> (Vec<Role>, bool, bool) {
         for _ in 0..random.between(1, 2) {
             roles.push(role(true, Vec::new()));
         }
-        for _ in 0..random.between(1, 2) {
+        let fewest = 1 + i64::from(focus.has_two_workers());
+        for _ in 0..random.between(fewest, 2) {
             roles.push(role(false, queues.clone()));
         }
     }
@@ -225,12 +226,13 @@ impl Installation {
         schedule: &Schedule,
         outside: &Outside,
         seed: u64,
+        focus: Focus,
         has_privacy: bool,
     ) -> Self {
         let clock = Clock::paused(START, seed);
         let db = database.db.clone();
         let keys = privacy_keys::load(&db, None, &clock).await.unwrap();
-        let (roles, is_one, has_endpoint) = roles(&mut schedule.state().random, has_privacy);
+        let (roles, is_one, has_endpoint) = roles(&mut schedule.state().random, focus, has_privacy);
         for (nth, role) in roles.iter().enumerate() {
             let kind = match (role.is_ingress, role.queues.is_empty()) {
                 (true, true) => "ingress",

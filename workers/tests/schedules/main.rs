@@ -30,7 +30,7 @@ use store::pauses::{self, Pause};
 use tokio::time::Instant;
 
 use deliveries::Delivery;
-use director::{OUTSIDE, Schedule, Trouble};
+use director::{Focus, OUTSIDE, Schedule, Trouble};
 use installation::{Database, Installation};
 use outside::Outside;
 use random::Random;
@@ -80,13 +80,15 @@ fn run(database: &Database, seed: u64, has_timeline: bool) -> Outcome {
 
 async fn go(database: &Database, schedule: &Schedule, outside: &Outside, seed: u64) {
     database.clear().await;
-    let deliveries = deliveries::deliveries(&mut schedule.state().random);
+    let focus = Focus::new(&mut schedule.state().random);
+    let deliveries = deliveries::deliveries(&mut schedule.state().random, focus);
     let has_privacy = deliveries
         .iter()
         .any(|it| it.name().starts_with("customers"));
-    let installation = Installation::new(database, schedule, outside, seed, has_privacy).await;
+    let installation =
+        Installation::new(database, schedule, outside, seed, focus, has_privacy).await;
     let installation = Arc::new(installation);
-    schedule.state().plan_faults(has_privacy);
+    schedule.state().plan_faults(focus, has_privacy);
     for process in installation.processes() {
         installation.start(process);
     }
@@ -132,6 +134,9 @@ async fn until_rest(installation: &Arc<Installation>, unanswered: &AtomicUsize) 
         for (process, _) in restarts {
             schedule.note(|| format!("process {process} starts again"));
             installation.start(process);
+        }
+        if installation.has_endpoint {
+            checks::cursor(installation).await;
         }
         if schedule.state().has_unseen() {
             checks::unseen(installation).await;
@@ -198,6 +203,12 @@ async fn send(installation: Arc<Installation>, delivery: Delivery, unanswered: A
         schedule.note(|| format!("{}: {status:?}", delivery.name()));
         let is_lost = installation.outside.is_wrong("answers");
         let is_accepted = matches!(status, Some(StatusCode::OK | StatusCode::CONFLICT));
+        if is_accepted {
+            let accepted = &mut schedule.state().accepted;
+            accepted
+                .entry(delivery.id.clone())
+                .or_insert_with(Instant::now);
+        }
         if is_accepted && !is_lost {
             if repeats == 0 {
                 break;
