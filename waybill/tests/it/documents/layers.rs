@@ -147,11 +147,10 @@ fn names(text: &str, module: &str, function: &str) -> bool {
     })
 }
 
-/// The sources that write rows of orders and events, tests, the simulation and the store itself aside.
+/// The sources that write rows of orders and events, tests and the store itself aside.
 fn writers<'a>(sources: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let is_tried = |path: &str| {
-        // The simulation is for tests alone, and its rows are in memory.
-        let for_tests = ["/tests/", "/benches/", "common/simulation/"];
+        let for_tests = ["/tests/", "/benches/"];
         let is_test = for_tests.into_iter().any(|part| path.contains(part));
         is_kind(path, "rs") && !is_test && !path.starts_with("common/store/")
     };

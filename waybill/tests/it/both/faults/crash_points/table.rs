@@ -365,8 +365,6 @@ pub fn transactions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let common = std::fs::read_dir(root().join("common")).unwrap();
     let names = common.map(|crate_| crate_.unwrap().file_name());
-    // The model's transactions are those of no process.
-    let names = names.filter(|name| name != "simulation");
     let common = names.map(|name| format!("common/{}", name.display()));
     let crates = ["console", "ingress", "workers", "waybill"].map(ToOwned::to_owned);
     for folder in common.chain(crates) {

@@ -1,3 +1,0 @@
-//! The store on SQLite and on PostgreSQL, beside the model.
-
-mod differential;

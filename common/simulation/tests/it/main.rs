@@ -1,4 +1,0 @@
-mod both;
-mod constants;
-mod rules;
-mod seeds;
