@@ -5,7 +5,7 @@
 -- Deliveries and jobs
 
 -- One row for each job, which is a delivery or a piece of internal work. Done jobs keep their
--- body for some time, so that they can be replayed.
+-- body for some time, so that they can be requeued.
 create table jobs (
     id uuid primary key,
     queue text not null,
@@ -139,7 +139,7 @@ create table signing_secrets (
 -- What an operator has all dead jobs of a filter go through. It goes on without whoever confirmed it.
 create table bulk_operations (
     id uuid primary key,
-    -- replay, discard
+    -- requeue, discard
     action text not null,
     -- Which jobs. An empty text means any.
     queue text not null,

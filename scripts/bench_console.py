@@ -94,7 +94,7 @@ class Rows:
               for n in range(2000))),
             ("bulk_operations", "id action queue kind shop error died_until rate actor state found done passed_over "
                                 "refused created_at begins_at",
-             ((id_at(self.now, n, 6), "replay", "", "", "", "", self.now, 50, "operator:ann", "done", 9, 9, 0, 0,
+             ((id_at(self.now, n, 6), "requeue", "", "", "", "", self.now, 50, "operator:ann", "done", 9, 9, 0, 0,
                self.now - n * HOUR, self.now - n * HOUR) for n in range(500))),
             ("refused_deliveries", "hour_at source profile reason signature header advice status deliveries first_at "
                                    "last_at headers",
@@ -120,7 +120,7 @@ class Rows:
             ("signing_secrets", "source fingerprint verified_at", (("storefront", f"{n:08x}", self.now) for n in range(20))),
             ("measures", "seconds begun_at name process_id value", self.measures()),
             ("audit", "number at actor action object_id details hash",
-             ((-n, self.now - n, "operator:ann", "job.replayed", str(n), "{}", b"hash") for n in range(1, 20001))),
+             ((-n, self.now - n, "operator:ann", "job.requeued", str(n), "{}", b"hash") for n in range(1, 20001))),
         ]
 
     def ordered(self, n: int) -> int:
@@ -244,7 +244,7 @@ def pages(rows: Rows):
         "/failing": ["/failing", "/failing?kind=refunds%2Fissue", "/failing?kind=nothing"],
         "/dead": ["/dead", f"/dead?error={rare}", f"/dead?queue=orders&error={rare}", "/dead?kind=orders%2F*",
                   "/dead?shop=shop-1.example"],
-        "/dead/replay": ["/dead/replay", f"/dead/replay?error={rare}", "/dead/replay?queue=orders"],
+        "/dead/requeue": ["/dead/requeue", f"/dead/requeue?error={rare}", "/dead/requeue?queue=orders"],
         "/dead/discard": ["/dead/discard?kind=refunds%2Fissue"],
         "/operations": ["/operations"],
         "/operations/{id}": [f"/operations/{one(6)}"],

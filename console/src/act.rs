@@ -148,7 +148,7 @@ impl Secret {
 pub enum Done {
     /// The job is due.
     RunNow,
-    Replayed,
+    Requeued,
     Discarded,
     Confirmed,
     Stopped,
@@ -182,7 +182,7 @@ pub enum Done {
 impl Done {
     const ALL: [Done; 26] = [
         Done::RunNow,
-        Done::Replayed,
+        Done::Requeued,
         Done::Discarded,
         Done::Confirmed,
         Done::Stopped,
@@ -212,7 +212,7 @@ impl Done {
     fn name(self) -> &'static str {
         match self {
             Done::RunNow => "run-now",
-            Done::Replayed => "replayed",
+            Done::Requeued => "requeued",
             Done::Discarded => "discarded",
             Done::Confirmed => "confirmed",
             Done::Stopped => "stopped",
@@ -243,7 +243,7 @@ impl Done {
     fn sentence(self) -> &'static str {
         match self {
             Done::RunNow => "The job was made due, and workers were notified.",
-            Done::Replayed => {
+            Done::Requeued => {
                 "The job was made ready with its full number of tries, and workers were notified."
             }
             Done::Discarded => {

@@ -63,7 +63,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/secrets", page(secrets::list))
         .route("/failing", page(failing::list))
         .route("/dead", page(dead::list))
-        .route("/dead/replay", page(dead::ask_replay))
+        .route("/dead/requeue", page(dead::ask_requeue))
         .route("/dead/discard", page(dead::ask_discard))
         .route("/operations", page(operations::list))
         .route("/operations/{id}", page(operations::show))

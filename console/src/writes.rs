@@ -24,10 +24,10 @@ pub struct Writes {
 pub fn table() -> Writes {
     Writes::default()
         .add("/jobs/{id}/run-now", job::run_now)
-        .add("/jobs/{id}/replay", job::replay)
+        .add("/jobs/{id}/requeue", job::requeue)
         .add("/jobs/{id}/discard", job::discard)
         .add("/jobs/{id}/field", body::field)
-        .add("/dead/replay", dead::replay)
+        .add("/dead/requeue", dead::requeue)
         .add("/dead/discard", dead::discard)
         .add("/operations/{id}/stop", operations::stop)
         .add("/operations/{id}/resume", operations::resume)

@@ -46,7 +46,7 @@ const STANDARD_TOLERANCE: u64 = 300;
 const LONGEST_PING: u64 = 64;
 
 /// Why an event without its object is not understood where the provider's API is not configured.
-const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then replay it";
+const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then requeue it";
 /// Why an event of Standard Webhooks with another body is not understood.
 const NO_OBJECT: &str = "its body has no data.object, so it is about nothing that is known here";
 

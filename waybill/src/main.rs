@@ -191,7 +191,7 @@ enum Command {
     Completions(completions::Arguments),
     /// Print the manual page, or write those of all commands
     ///
-    /// waybill man --output ~/.local/share/man/man1, and then man waybill-dead-replay
+    /// waybill man --output ~/.local/share/man/man1, and then man waybill-dead-requeue
     Man(man::Arguments),
     /// Show which version this is, and what it is made of
     Version(version::Arguments),

@@ -28,10 +28,10 @@ fn made_due(error: &NotMadeDue) -> Option<String> {
     Some(match error {
         NotMadeDue::Unknown(_) => "`waybill jobs list` shows some".to_owned(),
         NotMadeDue::Done(id) => {
-            format!("`waybill jobs replay {id}` processes a finished delivery again")
+            format!("`waybill jobs requeue {id}` processes a finished delivery again")
         }
         NotMadeDue::Dead(id) => {
-            format!("once its cause is mended, `waybill dead replay {id}` runs it again")
+            format!("once its cause is mended, `waybill dead requeue {id}` runs it again")
         }
         NotMadeDue::Held(id) => {
             format!("`waybill privacy show {id}` says what it waits for and how it goes on")

@@ -21,10 +21,10 @@ pub enum NotEnded {
     Ready,
     #[error(
         "is done; only a dead one is meant here. A finished delivery is run again with \
-         `waybill jobs replay`"
+         `waybill jobs requeue`"
     )]
     Done,
-    #[error("is dead; `waybill dead replay` runs it again")]
+    #[error("is dead; `waybill dead requeue` runs it again")]
     Dead,
     #[error(
         "has no body any more: bodies of finished jobs are kept for JOB_RETENTION_DAYS. Let the provider \
@@ -70,7 +70,7 @@ pub async fn admitted(
 ) -> sql::Result<(Vec<Ended>, Vec<Refused>)> {
     let duties = match action {
         Action::Discard => operate::duties(db, &jobs).await?,
-        Action::Replay => Vec::new(),
+        Action::Requeue => Vec::new(),
     };
     let (mut admitted, mut refused) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {

@@ -36,7 +36,7 @@ pub const FASTEST: i64 = 10_000;
 /// How many jobs a second, if nobody says otherwise.
 pub fn usual_rate(action: Action) -> i64 {
     match action {
-        Action::Replay => 50,
+        Action::Requeue => 50,
         Action::Discard => FASTEST,
     }
 }
@@ -159,7 +159,7 @@ impl Runner<'_> {
             operate::note(&mut tx, by, action, seen.id, &taken).await?;
         }
         tx.commit().await?;
-        if action == Action::Replay {
+        if action == Action::Requeue {
             jobs::notify(db, self.bus, &taken).await?;
         }
         let rate = u32::try_from(seen.rate).unwrap_or(u32::MAX).max(1);
@@ -192,7 +192,7 @@ impl Runner<'_> {
         by.note(&mut tx, "operation.finished", seen.id, details)
             .await?;
         tx.commit().await?;
-        if seen.action == Action::Replay {
+        if seen.action == Action::Requeue {
             jobs::forget_dead_letters(self.db, self.bus).await?;
         }
         leases::release(self.db, leases::OPERATIONS, self.holder).await?;

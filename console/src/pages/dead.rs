@@ -141,9 +141,9 @@ fn acts(visit: &Visit<Reader>, filter: &Filter) -> Vec<Act> {
     };
     vec![
         asks(
-            "Run all jobs of this list again, also those of its other pages. A page asks first.",
-            "Run all of these again",
-            Action::Replay,
+            "Requeue all jobs of this list, also those of its other pages. A page asks first.",
+            "Requeue all of these",
+            Action::Requeue,
         ),
         asks(
             "Give all jobs of this list up for good. A page asks first.",
@@ -153,8 +153,8 @@ fn acts(visit: &Visit<Reader>, filter: &Filter) -> Vec<Act> {
     ]
 }
 
-pub async fn ask_replay(visit: Visit<Operator>) -> Result<Response, Error> {
-    ask(&visit, Action::Replay).await
+pub async fn ask_requeue(visit: Visit<Operator>) -> Result<Response, Error> {
+    ask(&visit, Action::Requeue).await
 }
 
 pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
@@ -180,7 +180,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     let count = counted(jobs, is_more);
     let noun = if jobs == 1 { "job" } else { "jobs" };
     let (title, label) = match action {
-        Action::Replay => (format!("Run {count} {noun} again?"), "Run them again"),
+        Action::Requeue => (format!("Requeue {count} {noun}?"), "Requeue them"),
         Action::Discard => (
             format!("Discard {count} {noun} for good?"),
             "Discard them for good",
@@ -236,7 +236,7 @@ fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
     }
     let mut about = vec![
         match action {
-            Action::Replay => {
+            Action::Requeue => {
                 "Each gets as many tries as a new job. Effects that an earlier run had are not repeated."
             }
             Action::Discard => {
@@ -256,8 +256,8 @@ fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
     about.into_iter().map(str::to_owned).collect()
 }
 
-pub async fn replay(write: Write<Operator>) -> Result<Response, Error> {
-    confirm(&write, Action::Replay).await
+pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
+    confirm(&write, Action::Requeue).await
 }
 
 pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {

@@ -131,10 +131,10 @@ fn acts(visit: &Visit<Reader>, job: &jobs::Summary) -> Vec<Act> {
         _ if job.discarded_at.is_some() => Vec::new(),
         "dead" => vec![
             does(
-                "Run it again, once what it died of is mended. It has as many tries as a new one.",
-                "Run again",
-                "replay",
-                format!("waybill dead replay {id}"),
+                "Requeue it, once what it died of is mended. It has as many tries as a new one.",
+                "Requeue",
+                "requeue",
+                format!("waybill dead requeue {id}"),
             ),
             Act::of(
                 visit,
@@ -150,20 +150,20 @@ fn acts(visit: &Visit<Reader>, job: &jobs::Summary) -> Vec<Act> {
             "run-now",
             format!("waybill jobs run-now {id}"),
         )],
-        _ if is_replayed(job) => vec![does(
-            "Process it again. What is known already is not done twice.",
-            "Process again",
-            "replay",
-            format!("waybill jobs replay {id}"),
+        _ if is_requeued(job) => vec![does(
+            "Requeue it. What is known already is not done twice.",
+            "Requeue",
+            "requeue",
+            format!("waybill jobs requeue {id}"),
         )],
         _ => Vec::new(),
     }
 }
 
 /// Whether a finished job may be processed again.
-fn is_replayed(job: &jobs::Summary) -> bool {
+fn is_requeued(job: &jobs::Summary) -> bool {
     let ended = as_ended(job, State::Done);
-    ended.is_ok_and(|job| operate::refusal(&job, Action::Replay).is_none())
+    ended.is_ok_and(|job| operate::refusal(&job, Action::Requeue).is_none())
 }
 
 fn commands(job: &jobs::Summary) -> Vec<(&'static str, String)> {
@@ -208,8 +208,8 @@ pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
     Ok(act::see(&page, Done::RunNow))
 }
 
-pub async fn replay(write: Write<Operator>) -> Result<Response, Error> {
-    operate(&write, Action::Replay, Done::Replayed).await
+pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
+    operate(&write, Action::Requeue, Done::Requeued).await
 }
 
 pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
@@ -227,7 +227,7 @@ async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<
         return Ok(act::see(&page, Done::Changed));
     }
     let wanted = match action {
-        Action::Replay if job.state == State::Done.as_str() => State::Done,
+        Action::Requeue if job.state == State::Done.as_str() => State::Done,
         _ => State::Dead,
     };
     let refused = |why: String| Error::Refused(format!("This job stays as it is: {why}."));
@@ -242,7 +242,7 @@ async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<
     if taken.is_empty() {
         return Ok(act::see(&page, Done::Changed));
     }
-    if action == Action::Replay {
+    if action == Action::Requeue {
         flow::notify(db, bus, &taken).await?;
     }
     Ok(act::see(&page, done))

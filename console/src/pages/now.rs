@@ -267,7 +267,7 @@ fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
             why: group.error.clone(),
             mend: "Mend what they died of, and then run them again.".to_owned(),
             command: format!(
-                "waybill dead replay --kind '{}'",
+                "waybill dead requeue --kind '{}'",
                 group.kind.replace('\'', "")
             ),
             href: Some(format!("/dead?kind={kind}")),

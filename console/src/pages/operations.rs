@@ -44,7 +44,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let listing = Listing {
         here: "/operations",
         title: "Operations",
-        about: "Dead jobs that are run again or discarded together, the newest first. To begin one, choose \
+        about: "Dead jobs that are requeued or discarded together, the newest first. To begin one, choose \
                 the dead jobs by the filters of their list.",
         command: "waybill operations list".to_owned(),
         filters: Vec::new(),
@@ -63,7 +63,7 @@ fn page(id: Uuid) -> String {
 
 fn what(action: Action) -> &'static str {
     match action {
-        Action::Replay => "Run again",
+        Action::Requeue => "Requeue",
         Action::Discard => "Discard",
     }
 }

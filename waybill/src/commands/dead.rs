@@ -60,7 +60,7 @@ pub enum Command {
     /// Each job has as many tries as a new one. Running a job twice is harmless, because effects
     /// that an earlier run had are not repeated. Workers may run meanwhile. If you stop the
     /// command with Ctrl-C and give it again, it goes on with the rest.
-    Replay(Targets),
+    Requeue(Targets),
     /// Give dead jobs up for good, if they can never succeed
     ///
     /// The jobs are then done, and their bodies are removed. The row of the job with its last
@@ -86,10 +86,10 @@ pub struct Which {
     error: Option<String>,
     /// Only jobs that died then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
     /// day, which means its beginning
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment, alias = "newer-than")]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
     /// Only jobs that died before then
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment, alias = "older-than")]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     before: Option<Moment>,
 }
 
@@ -160,20 +160,9 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             table::print(&list(&jobs, now))
         }
         Command::Show { id, json } => show(db, id, json).await,
-        Command::Replay(targets) => act(settings, db, Action::Replay, &targets).await,
+        Command::Requeue(targets) => act(settings, db, Action::Requeue, &targets).await,
         Command::Discard(targets) => act(settings, db, Action::Discard, &targets).await,
     }
-}
-
-/// Requeues one dead job, for `waybill jobs retry`.
-pub async fn replay_one(settings: &Settings, db: &Db, id: JobId, how: &How) -> Result<()> {
-    let operation = Operation {
-        settings,
-        db,
-        action: Action::Replay,
-        how,
-    };
-    operation.run(named(db, &[id], State::Dead).await?).await
 }
 
 async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) -> Result<()> {
@@ -254,7 +243,7 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     } else {
         format!(
             "Mend what it died of, then run it again, or give it up for good:\n\n  \
-             waybill dead replay {id}\n  waybill dead discard {id}\n"
+             waybill dead requeue {id}\n  waybill dead discard {id}\n"
         )
     };
     let attempts = job_attempts::list(db, id).await?;
@@ -285,7 +274,7 @@ fn summary(groups: &[Group], now: Timestamp) -> String {
     let example = groups.first().map_or("", |group| group.kind.as_str());
     format!(
         "{}\n{jobs} dead in all. Which they are, and once it is mended:\n\n  \
-         waybill dead list --kind {example}\n  waybill dead replay --kind {example} --dry-run\n",
+         waybill dead list --kind {example}\n  waybill dead requeue --kind {example} --dry-run\n",
         rows.render()
     )
 }

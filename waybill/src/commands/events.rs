@@ -55,7 +55,6 @@ pub struct Wanted {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
     #[arg(
         long = "type",
-        alias = "kind",
         value_name = "PATTERN",
         default_value = "#",
         value_parser = words::event::<Pattern>(),

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
-use domain::time::{Timestamp, Written};
+use domain::time::Timestamp;
 use operators::fields::{self, Reason};
 use platform::clock::Clock;
 use platform::zone;
@@ -51,8 +51,8 @@ pub enum Command {
     /// known, so nothing is done twice. Calls that were made, such as refunds and mails, are not
     /// made again, and privacy requests that are done are not carried out again. The data of
     /// people who were erased meanwhile does not come back. For dead jobs use
-    /// `waybill dead replay`.
-    Replay(Replay),
+    /// `waybill dead requeue`.
+    Requeue(Requeue),
     /// Show one field of a stored body as it came, for a reason
     ///
     /// The audit keeps who saw which field, when and why, and not its value. `waybill dead show` and
@@ -68,13 +68,6 @@ pub enum Command {
         reason: Reason,
         #[command(flatten)]
         operator: Operator,
-    },
-    /// Run a dead job again. This is the old name of `waybill dead replay`
-    #[command(hide = true)]
-    Retry {
-        id: JobId,
-        #[command(flatten)]
-        how: How,
     },
 }
 
@@ -132,7 +125,7 @@ pub struct RunNow {
 }
 
 #[derive(clap::Args)]
-pub struct Replay {
+pub struct Requeue {
     /// The job ids of the deliveries. Without any, all deliveries that the filters select
     ids: Vec<JobId>,
     /// Only deliveries of this topic or event type; `*` stands for any text: `orders/*`
@@ -148,21 +141,11 @@ pub struct Replay {
     /// Only deliveries that arrived before then
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     before: Option<Moment>,
-    /// The old name of `--before`; a day means its end in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = until, hide = true, conflicts_with = "before")]
-    until: Option<Moment>,
     /// All deliveries whose bodies are still kept
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     how: How,
-}
-
-fn until(text: &str) -> Result<Moment, String> {
-    match Timestamp::end_of(text) {
-        Ok(at) => Ok(Moment::At(Written::At(at))),
-        Err(_) => age::moment(text),
-    }
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -177,7 +160,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         Command::List(arguments) => list(db, arguments).await,
         Command::Show { id, json } => show(db, id, json).await,
         Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
-        Command::Replay(replay) => again(settings, db, &replay).await,
+        Command::Requeue(requeue) => again(settings, db, &requeue).await,
         Command::Field {
             id,
             path,
@@ -189,7 +172,6 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let value = fields::show(db, by, id, &path, reason).await?;
             table::print_json(&value)
         }
-        Command::Retry { id, how } => dead::replay_one(settings, db, id, &how).await,
     }
 }
 
@@ -270,18 +252,16 @@ async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()>
     ))
 }
 
-async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
-    let Replay {
+async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
+    let Requeue {
         ids,
         kind,
         shop,
         since,
         before,
-        until,
         all,
         how,
-    } = replay;
-    let before = before.or(*until);
+    } = requeue;
     let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || before.is_some();
     nothing_named(ids, *all || is_filtered)?;
     let found = if ids.is_empty() {
@@ -306,7 +286,7 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
     let operation = Operation {
         settings,
         db,
-        action: Action::Replay,
+        action: Action::Requeue,
         how,
     };
     operation.run(found).await

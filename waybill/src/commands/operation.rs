@@ -1,4 +1,4 @@
-//! Replays or discards many jobs. The command first shows how many jobs it has found and which.
+//! Requeues or discards many jobs. The command first shows how many jobs it has found and which.
 //! After the operator has confirmed, it changes them batch by batch at a limited rate, so that a
 //! provider that has just recovered is not overloaded. If it is stopped in the middle, no batch is
 //! half done, and the same command does the rest.
@@ -144,7 +144,7 @@ impl Operation<'_> {
             kind: job.kind,
             why: refusal.why(),
         });
-        // An operator who says `--all` means all jobs that can be replayed, so the others are not
+        // An operator who says `--all` means all jobs that can be requeued, so the others are not
         // reported as failures.
         let is_wanted = is_named || self.action == Action::Discard || jobs.is_empty();
         let mut report = Report {
@@ -228,7 +228,7 @@ impl Operation<'_> {
             report.done += taken.len();
             report.passed_over += batch.len() - taken.len();
             report.ids.extend(taken.iter().map(|job| job.id));
-            if self.action == Action::Replay {
+            if self.action == Action::Requeue {
                 notifier.notify(self.db, &taken).await?;
             }
             let worked = report.done + report.passed_over;
@@ -247,7 +247,7 @@ impl Operation<'_> {
 
     fn rate(&self) -> u32 {
         let usual = match self.action {
-            Action::Replay => 50,
+            Action::Requeue => 50,
             Action::Discard => 10_000,
         };
         self.how.rate.unwrap_or(usual)
@@ -272,7 +272,7 @@ impl Operation<'_> {
             )));
         }
         let end = match self.action {
-            Action::Replay => "",
+            Action::Requeue => "",
             Action::Discard => " for good",
         };
         let kinds = report.kinds();
@@ -365,11 +365,11 @@ impl Operation<'_> {
         let done = match (self.action, report.ids.as_slice()) {
             (_, []) if report.matched == 0 => NOTHING.to_owned(),
             (_, []) => "Nothing was changed.\n".to_owned(),
-            (Action::Replay, [id]) => format!(
+            (Action::Requeue, [id]) => format!(
                 "Job {id} is ready; {}.\nSee what becomes of it: waybill jobs show {id}\n",
                 reach.description()
             ),
-            (Action::Replay, ids) => format!(
+            (Action::Requeue, ids) => format!(
                 "{} jobs are ready; {}.\nSee what becomes of them: waybill dead summary\n",
                 ids.len(),
                 reach.description()
@@ -393,14 +393,14 @@ impl Operation<'_> {
 
     fn verb(&self) -> &'static str {
         match self.action {
-            Action::Replay => "replay",
+            Action::Requeue => "requeue",
             Action::Discard => "discard",
         }
     }
 
     fn past(&self) -> &'static str {
         match self.action {
-            Action::Replay => "replayed",
+            Action::Requeue => "requeued",
             Action::Discard => "discarded",
         }
     }

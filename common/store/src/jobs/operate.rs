@@ -1,9 +1,9 @@
-//! What an operator does to jobs that have ended: replay them, or discard dead ones. A batch is
+//! What an operator does to jobs that have ended: requeue them, or discard dead ones. A batch is
 //! one transaction, which includes its entry in the audit. When two operators take the same job,
 //! only one of them gets it.
 //!
 //! Among the jobs that are done only deliveries are requeued, because merging a delivery a second
-//! time changes nothing. Replaying a call would ask a provider for the same thing a second time.
+//! time changes nothing. Requeuing a call would ask a provider for the same thing a second time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,14 +23,14 @@ use domain::time::Timestamp;
 /// What an operator does to the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    Replay,
+    Requeue,
     Discard,
 }
 
 impl Action {
     pub fn as_str(self) -> &'static str {
         match self {
-            Action::Replay => "replay",
+            Action::Requeue => "requeue",
             Action::Discard => "discard",
         }
     }
@@ -43,14 +43,14 @@ impl fmt::Display for Action {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("it must be replay or discard")]
+#[error("it must be requeue or discard")]
 pub struct NotAnAction;
 
 impl FromStr for Action {
     type Err = NotAnAction;
 
     fn from_str(text: &str) -> std::result::Result<Self, NotAnAction> {
-        let mut all = [Action::Replay, Action::Discard].into_iter();
+        let mut all = [Action::Requeue, Action::Discard].into_iter();
         all.find(|action| action.as_str() == text)
             .ok_or(NotAnAction)
     }
@@ -99,10 +99,10 @@ pub fn refusal(job: &Ended, action: Action) -> Option<Refusal> {
     match (action, job.state) {
         // Whether a dead job may be discarded is decided by [`duties`], which reads the table of
         // privacy requests.
-        (Action::Discard, _) | (Action::Replay, State::Dead | State::Ready) => None,
-        (Action::Replay, State::Done) if job.queue == Queue::Privacy => Some(Refusal::Request),
-        (Action::Replay, State::Done) if source == Source::Internal => Some(Refusal::Call),
-        (Action::Replay, State::Done) => match Kind::of(source, &job.kind) {
+        (Action::Discard, _) | (Action::Requeue, State::Dead | State::Ready) => None,
+        (Action::Requeue, State::Done) if job.queue == Queue::Privacy => Some(Refusal::Request),
+        (Action::Requeue, State::Done) if source == Source::Internal => Some(Refusal::Call),
+        (Action::Requeue, State::Done) => match Kind::of(source, &job.kind) {
             Some(_) => None,
             None => Some(Refusal::Idle),
         },
@@ -157,7 +157,7 @@ pub async fn take<'a>(
     let mut taken = Vec::with_capacity(batch.len());
     for job in batch {
         let is_taken = match action {
-            Action::Replay => replay(tx, job, now, will_notify).await?,
+            Action::Requeue => requeue(tx, job, now, will_notify).await?,
             Action::Discard => super::discard(tx, job, now).await?,
         };
         if is_taken {
@@ -167,7 +167,7 @@ pub async fn take<'a>(
     Ok(taken)
 }
 
-async fn replay(tx: &mut Tx, job: &Ended, now: Timestamp, will_notify: bool) -> Result<bool> {
+async fn requeue(tx: &mut Tx, job: &Ended, now: Timestamp, will_notify: bool) -> Result<bool> {
     let notified_at = will_notify.then_some(now);
     if !super::requeue_as_seen(tx, job, now, notified_at).await? {
         return Ok(false);
@@ -203,7 +203,7 @@ pub async fn note(
     let entry = audit::NewEntry {
         actor: by.actor,
         action: match action {
-            Action::Replay => "jobs.replayed",
+            Action::Requeue => "jobs.requeued",
             Action::Discard => "jobs.discarded",
         },
         object_id: &object.to_string(),

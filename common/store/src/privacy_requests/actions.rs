@@ -85,7 +85,7 @@ fn not_waiting(state: State) -> &'static str {
 pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let mut tx = db.begin().await?;
-    // The result does not matter: it is false when `waybill dead replay` has already requeued the
+    // The result does not matter: it is false when `waybill dead requeue` has already requeued the
     // job, and then only the row of the request has to follow.
     jobs::requeue(&mut tx, id, by.now).await?;
     if !set_state(&mut tx, id, &[State::Failed], State::Received, by.now).await? {

@@ -155,7 +155,7 @@ fn dead_letters(queue: &QueueState) -> Finding {
             CHECK,
             format!("{}: {} notes of jobs that died", queue.name, holds.messages),
             "They are ids alone, and may be of jobs that are done by now: `waybill dead list` \
-             knows. Once nothing is dead, `waybill dead replay` and `discard` empty it.",
+             knows. Once nothing is dead, `waybill dead requeue` and `discard` empty it.",
         ),
         Some(_) => Finding::ok(CHECK, format!("{}: empty", queue.name)),
     }

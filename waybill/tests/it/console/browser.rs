@@ -288,13 +288,13 @@ async fn heavy_from_what_needs_me_a_dead_job_runs_again_in_three_clicks() {
     browser.press("Dead: orders/create");
     browser.press(&job.to_string());
     picture(&mut browser, "dead-job");
-    browser.press("Run again");
+    browser.press("Requeue");
     let text = browser.text("document.querySelector('[role=status]').innerText");
     assert!(text.contains("made ready"), "{text}");
     assert_eq!(service.jobs(State::Ready).await, 1);
     for (name, path) in [
         ("dead-list", "/dead"),
-        ("ask-many", "/dead/replay"),
+        ("ask-many", "/dead/requeue"),
         ("ask-endpoint", "/endpoints/add"),
         ("endpoints", "/endpoints"),
         ("audit", "/audit"),
@@ -308,8 +308,8 @@ async fn heavy_from_what_needs_me_a_dead_job_runs_again_in_three_clicks() {
         }
     }
     browser.visit(&format!("{}/dead", console.url), 1280, "light");
-    browser.press("Run all of these again");
-    browser.press("Run them again");
+    browser.press("Requeue all of these");
+    browser.press("Requeue them");
     let text = browser.text("document.body.innerText");
     assert!(text.contains("can be undone until then"), "{text}");
     picture(&mut browser, "operation");

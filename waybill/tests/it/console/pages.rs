@@ -132,7 +132,7 @@ async fn nothing_needs_anybody_when_all_is_well_and_what_does_is_named_with_its_
     let dead = of("Dead: orders/paid").unwrap();
     assert_eq!(dead["count"], "1 job");
     assert_eq!(dead["why"], "order 12 at line 3: no amount");
-    assert_eq!(dead["command"], "waybill dead replay --kind 'orders/paid'");
+    assert_eq!(dead["command"], "waybill dead requeue --kind 'orders/paid'");
     let refused = of("Refused").unwrap();
     assert!(
         refused["why"].as_str().unwrap().starts_with("signature"),
@@ -141,7 +141,7 @@ async fn nothing_needs_anybody_when_all_is_well_and_what_does_is_named_with_its_
     assert_eq!(refused["command"], "waybill refused summary");
     let page = console.shown(&session, "/").await;
     assert!(
-        !page.contains("All is well") && page.contains("waybill dead replay"),
+        !page.contains("All is well") && page.contains("waybill dead requeue"),
         "{page}"
     );
     let dead = json(&console, &session, "/dead?format=json").await;

@@ -20,8 +20,8 @@ async fn heavy_the_pictures_of_the_console_show_what_the_document_says() {
         ("now", "/", "Failing, and tried again: orders/create"),
         ("order", order.as_str(), "What happened"),
         ("live", "/live", "orders/paid"),
-        ("dead", "/dead", "Run all of these again"),
-        ("operation", "/dead/replay", "Run 3 jobs again?"),
+        ("dead", "/dead", "Requeue all of these"),
+        ("operation", "/dead/requeue", "Requeue 3 jobs?"),
         (
             "privacy",
             privacy.unwrap().as_str(),

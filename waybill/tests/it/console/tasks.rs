@@ -78,12 +78,12 @@ async fn heavy_four_clicks_lead_to_what_comes_and_to_why_it_failed() {
     Person::opens(&mut browser, &url, "why did it fail, and again: a dead job")
         .presses("Dead: orders/create")
         .presses(&dead)
-        .presses("Run again")
+        .presses("Requeue")
         .sees("made ready");
     Person::opens(&mut browser, &url, "again, all that died of it")
         .presses("Dead: orders/create")
-        .presses("Run all of these again")
-        .presses("Run them again")
+        .presses("Requeue all of these")
+        .presses("Requeue them")
         .sees("can be undone until then");
     let failing = world::job(&service, "s-4").await.to_string();
     Person::opens(

@@ -163,7 +163,7 @@ pub async fn make(service: &Service) {
     let id = clock.id();
     let by = operator(service);
     let now = by.now;
-    let confirmed = operations::confirm(db, by, id, Action::Replay, &filter, now, 50);
+    let confirmed = operations::confirm(db, by, id, Action::Requeue, &filter, now, 50);
     assert!(confirmed.await.unwrap());
     let mail = Target::Provider(Provider::Mail);
     let until = now.plus(Duration::from_hours(1));
@@ -211,7 +211,7 @@ pub async fn pages(service: &Service) -> Vec<String> {
         format!("/keys/{key}"),
         format!("/keys/{key}/revoke"),
         format!("/privacy/{privacy}/decide"),
-        "/dead/replay".to_owned(),
+        "/dead/requeue".to_owned(),
         "/dead/discard".to_owned(),
         "/dead?kind=nothing".to_owned(),
         format!("/operations/{operation}"),

@@ -449,7 +449,7 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
     let shown = json(shop.run(&["orders", "show", order, "--json"]));
     assert_eq!(shown["order_id"], order);
     assert!(text(&shop.run(&["orders", "show", order]).stdout).contains("initiated"));
-    let retry = shop.run(&["jobs", "retry", id]);
+    let retry = shop.run(&["dead", "requeue", id]);
     assert_eq!(retry.status.code(), Some(1));
     assert!(text(&retry.stderr).contains("only a dead one"));
     let file = shop.folder.path().join("no-order.json");
@@ -457,7 +457,7 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
     shop.run(&["trigger", "orders/create", "--body", file.to_str().unwrap()]);
     let dead = json(shop.run(&["jobs", "list", "--state", "dead", "--json"]));
     let dead = dead[0]["id"].as_str().unwrap().to_owned();
-    let retry = shop.run(&["jobs", "retry", &dead]);
+    let retry = shop.run(&["dead", "requeue", &dead]);
     assert!(text(&retry.stdout).contains("is ready"), "{retry:?}");
     let missing = shop.run(&["orders", "show", "404"]);
     assert_eq!(missing.status.code(), Some(1));

@@ -17,7 +17,7 @@ fn printed(arguments: &[&str]) -> String {
 fn completions_know_every_command_and_bash_can_read_them() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
-        for word in ["dead", "replay", "discard", "doctor"] {
+        for word in ["dead", "requeue", "discard", "doctor"] {
             assert!(script.contains(word), "{word} in {shell}");
         }
     }
@@ -33,7 +33,7 @@ fn completions_know_every_command_and_bash_can_read_them() {
         file.display()
     );
     let asked = Command::new("bash").args(["-c", &ask]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&asked.stdout).trim(), "replay");
+    assert_eq!(String::from_utf8_lossy(&asked.stdout).trim(), "requeue");
     let unknown = {
         let mut command = command("waybill", &[]);
         command.args(["completions", "tcsh"]);
@@ -66,7 +66,7 @@ fn values_are_completed_and_others_than_the_usual_ones_are_still_taken() {
         (&["jobs", "list", "--state", "d"][..], &["done", "dead"][..]),
         (&["jobs", "list", "--queue", "p"], &["payments", "privacy"]),
         (&["jobs", "list", "--kind", "charge"], &["charge.refunded"]),
-        (&["jobs", "replay", "--kind", "shop"], &["shop/redact"]),
+        (&["jobs", "requeue", "--kind", "shop"], &["shop/redact"]),
         (&["dead", "list", "--queue", "end"], &["endpoints"]),
         (&["listen", "--source", "s"], &["storefront"]),
         (&["listen", "--topic", "orders/p"], &["orders/paid"]),
@@ -129,7 +129,7 @@ fn there_is_a_manual_page_for_every_command() {
     let pages = folder.path().join("man1");
     let said = printed(&["man", "--output", pages.to_str().unwrap()]);
     assert!(said.contains("man -l"), "{said}");
-    for page in ["waybill.1", "waybill-dead-replay.1", "waybill-doctor.1"] {
+    for page in ["waybill.1", "waybill-dead-requeue.1", "waybill-doctor.1"] {
         let text = std::fs::read_to_string(pages.join(page)).unwrap();
         assert!(text.contains(".TH "), "{page}");
     }
@@ -137,12 +137,12 @@ fn there_is_a_manual_page_for_every_command() {
         let text = std::fs::read_to_string(pages.join(page)).unwrap();
         text.contains("DATABASE_URL")
     };
-    assert!(settings("waybill.1") && !settings("waybill-dead-replay.1"));
+    assert!(settings("waybill.1") && !settings("waybill-dead-requeue.1"));
     assert!(printed(&["man"]).contains("waybill"));
     // Where there is a formatter, it must find nothing wrong.
     let format = Command::new("groff")
         .args(["-man", "-Tutf8", "-ww", "-z"])
-        .arg(pages.join("waybill-dead-replay.1"))
+        .arg(pages.join("waybill-dead-requeue.1"))
         .stderr(Stdio::piped())
         .output();
     if let Ok(formatted) = format {

@@ -205,10 +205,10 @@ async fn an_event_that_an_endpoint_never_accepts_holds_back_its_own_order_alone(
     assert_eq!(stand_in.ids().len(), others.len());
     assert_eq!(endpoint(&service, id).await.state, State::Active);
     stand_in.is(200);
-    // Replayed as any dead job is.
+    // Requeued as any dead job is.
     said(
         &service,
-        &["dead", "replay", "--kind", "endpoints/send", "--yes"],
+        &["dead", "requeue", "--kind", "endpoints/send", "--yes"],
     )
     .await;
     eventually("the operator has them sent again", async || {

@@ -137,14 +137,14 @@ async fn cases(service: &Service) -> Vec<Case> {
     };
     let mut all = vec![
         of_job("/jobs/{id}/run-now", &waits),
-        of_job("/jobs/{id}/replay", &one),
+        of_job("/jobs/{id}/requeue", &one),
         of_job("/jobs/{id}/discard", &other),
         Case {
             path: "/jobs/{id}/field",
             id: Some(waits.id),
             fields: vec![("field", "/id".to_owned()), ("reason", "fault".to_owned())],
         },
-        of_dead("/dead/replay"),
+        of_dead("/dead/requeue"),
         of_dead("/dead/discard"),
     ];
     all.push(Case {
@@ -393,7 +393,7 @@ async fn confirmed(service: &Service, kind: &str, rate: i64) -> Operation {
         ..Filter::default()
     };
     let (db, id) = (service.db(), service.clock().id());
-    let new = operations::confirm(db, by, id, Action::Replay, &filter, by.now, rate);
+    let new = operations::confirm(db, by, id, Action::Requeue, &filter, by.now, rate);
     assert!(new.await.unwrap());
     operation(service, id).await
 }
@@ -524,8 +524,8 @@ async fn where_the_console_is_read_only_nobody_writes() {
     let id = job(&service, "w-1").await.id;
     for path in ["/dead".to_owned(), format!("/jobs/{id}")] {
         let page = console.shown(&session, &path).await;
-        assert!(page.contains("waybill dead replay"), "{page}");
-        assert!(!page.contains("Run again</button>") && !page.contains("/dead/replay"));
+        assert!(page.contains("waybill dead requeue"), "{page}");
+        assert!(!page.contains("Requeue</button>") && !page.contains("/dead/requeue"));
     }
     service.stop().await;
 }
@@ -540,24 +540,24 @@ async fn a_dead_job_is_run_again_once_by_who_may_and_others_see_the_command() {
     let dead = job(&service, "w-1").await;
     let path = format!("/jobs/{}", dead.id);
     let page = console.shown(&reader, &path).await;
-    assert!(page.contains(&format!("waybill dead replay {}", dead.id)));
-    assert!(!page.contains("Run again</button>"), "{page}");
+    assert!(page.contains(&format!("waybill dead requeue {}", dead.id)));
+    assert!(!page.contains("Requeue</button>"), "{page}");
     let page = console.shown(&session, &path).await;
-    assert!(page.contains("Run again</button>"), "{page}");
-    assert!(page.contains(&format!("waybill dead replay {}", dead.id)));
+    assert!(page.contains("Requeue</button>"), "{page}");
+    assert!(page.contains(&format!("waybill dead requeue {}", dead.id)));
     let seen = dead.finished_at.unwrap().0.to_string();
     let fields = [("token", token.as_str()), ("seen", seen.as_str())];
     let answer = session
-        .send(console.post(&format!("{path}/replay"), &fields))
+        .send(console.post(&format!("{path}/requeue"), &fields))
         .await;
     assert_eq!(answer.status(), 303);
     let led = answer.headers()["location"].to_str().unwrap().to_owned();
-    assert_eq!(led, format!("{path}?done=replayed"));
+    assert_eq!(led, format!("{path}?done=requeued"));
     let page = console.shown(&session, &led).await;
     assert!(page.contains("made ready with its full number"), "{page}");
     let ready = job(&service, "w-1").await;
     assert_eq!((ready.state.as_str(), ready.attempts), ("ready", 0));
-    let entry = trail(&service, "jobs.replayed").await;
+    let entry = trail(&service, "jobs.requeued").await;
     assert_eq!(entry.len(), 1);
     assert_eq!(entry[0].actor, "operator:ann");
     assert_eq!(entry[0].object_id, dead.id.to_string());
@@ -566,7 +566,7 @@ async fn a_dead_job_is_run_again_once_by_who_may_and_others_see_the_command() {
         .execute("update jobs set state = 'dead', finished_at = created_at + 9 where external_id = 'w-1'")
         .await;
     let late = session
-        .send(console.post(&format!("{path}/replay"), &fields))
+        .send(console.post(&format!("{path}/requeue"), &fields))
         .await;
     assert_eq!(
         late.headers()["location"].to_str().unwrap(),
@@ -616,17 +616,17 @@ async fn a_finished_delivery_is_processed_again_and_a_job_that_waits_runs_now() 
     let done = job(&service, "w-1").await;
     let path = format!("/jobs/{}", done.id);
     let page = console.shown(&session, &path).await;
-    assert!(page.contains("Process again</button>"), "{page}");
+    assert!(page.contains("Requeue</button>"), "{page}");
     let seen = done.finished_at.unwrap().0.to_string();
     let fields = [("token", token.as_str()), ("seen", seen.as_str())];
     let answer = session
-        .send(console.post(&format!("{path}/replay"), &fields))
+        .send(console.post(&format!("{path}/requeue"), &fields))
         .await;
     assert_eq!(answer.status(), 303);
     service.settled().await;
     let again = job(&service, "w-1").await;
     assert_eq!(again.state, "done");
-    assert_eq!(trail(&service, "jobs.replayed").await.len(), 1);
+    assert_eq!(trail(&service, "jobs.requeued").await.len(), 1);
     assert_eq!(service.count("select count(*) as n from orders").await, 1);
     service
         .execute(
@@ -656,9 +656,9 @@ async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() 
     let console = service.console().await;
     let (session, token) = signed_in(&service, &console, Role::Operator).await;
     let list = console.shown(&session, "/dead?kind=orders%2F*").await;
-    assert!(list.contains("Run all of these again"), "{list}");
+    assert!(list.contains("Requeue all of these"), "{list}");
     let page = console
-        .shown(&session, "/dead/replay?kind=orders%2F*")
+        .shown(&session, "/dead/requeue?kind=orders%2F*")
         .await;
     assert!(page.contains("Run 5 jobs again?"), "{page}");
     assert!(page.contains("--before "), "{page}");
@@ -677,7 +677,7 @@ async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() 
         ("rate", "50"),
     ];
     for _ in 0..2 {
-        let answer = session.send(console.post("/dead/replay", &fields)).await;
+        let answer = session.send(console.post("/dead/requeue", &fields)).await;
         assert_eq!(answer.status(), 303);
     }
     assert_eq!(
@@ -705,8 +705,8 @@ async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() 
         !page.contains("Undo</button>") && page.contains("done"),
         "{page}"
     );
-    let replayed = trail(&service, "jobs.replayed").await;
-    assert!(replayed.iter().all(|entry| entry.actor == "operator:ann"));
+    let requeued = trail(&service, "jobs.requeued").await;
+    assert!(requeued.iter().all(|entry| entry.actor == "operator:ann"));
     let list = said(&service, &["operations", "list"]).await;
     assert!(list.contains(&id.to_string()), "{list}");
     service.stop().await;
@@ -766,7 +766,7 @@ async fn an_operation_whose_process_dies_is_gone_on_with_and_changes_each_job_on
     assert_eq!((done.done, done.passed_over, done.refused), (6, 0, 0));
     assert_eq!(service.jobs(State::Dead).await, 2, "those that died again");
     let mut ids = Vec::new();
-    for entry in trail(&service, "jobs.replayed").await {
+    for entry in trail(&service, "jobs.requeued").await {
         let jobs = entry.details["ids"].as_array().unwrap().clone();
         ids.extend(jobs.into_iter().map(|id| id.as_str().unwrap().to_owned()));
     }
@@ -806,7 +806,7 @@ async fn a_job_that_somebody_else_ran_again_meanwhile_is_passed_over() {
     let service = service().without_workers().manual_clock().start().await;
     let id = begun(&service).await.id;
     let one = job(&service, "w-4").await.id;
-    said(&service, &["dead", "replay", &one.to_string()]).await;
+    said(&service, &["dead", "requeue", &one.to_string()]).await;
     let runner = runner(&service);
     while operation(&service, id).await.state != bulk_operations::State::Done {
         runner.step().await.unwrap();

@@ -157,11 +157,11 @@ async fn what_cannot_be_run_now_is_refused_with_the_reason_and_stays_as_it_is() 
     let cases = [
         (
             format!("state = 'done', finished_at = {}", now.0),
-            "jobs replay",
+            "jobs requeue",
         ),
         (
             format!("state = 'dead', finished_at = {}", now.0),
-            "dead replay",
+            "dead requeue",
         ),
         (
             format!(

@@ -9,7 +9,7 @@ pub mod metrics;
 pub mod moving;
 pub mod pauses;
 pub mod pooler;
-pub mod replay;
+pub mod requeue;
 pub mod statements;
 pub mod supervisor;
 pub mod telemetry;

@@ -809,8 +809,8 @@ async fn a_captured_body_is_known_after_the_person_in_it_was_erased() {
     assert_eq!(service.count(erased).await, 1);
 
     deliver(&service, &order_delivery("orders/cancelled", &created)).await;
-    let replay = ["jobs", "replay", "--kind", "orders/cancelled", "--yes"];
-    operator::said(&service, &replay).await;
+    let requeue = ["jobs", "requeue", "--kind", "orders/cancelled", "--yes"];
+    operator::said(&service, &requeue).await;
     service.settled().await;
     assert_eq!(repeated(&service).await[0]["repeats"], 4);
     let order = shown(&service, &key, SHOP, 7).await;

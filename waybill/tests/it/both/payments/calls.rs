@@ -101,13 +101,13 @@ async fn dead_letter_attempts(service: &Service) {
 }
 
 #[tokio::test]
-async fn attempts_at_an_old_failure_are_not_made_by_a_replay() {
+async fn attempts_at_an_old_failure_are_not_made_by_a_requeue() {
     let sandbox = sandbox().await;
     let service = with_api(service().manual_clock(), &sandbox).start().await;
     failed(&service, &sandbox, BAD_CARD).await;
     dead_letter_attempts(&service).await;
     service.clock().advance(Duration::from_hours(20 * 24));
-    said(&service, &["dead", "replay", "--all", "--yes"]).await;
+    said(&service, &["dead", "requeue", "--all", "--yes"]).await;
     until(&service, &[("stopped", Some("too_late")); 3]).await;
     assert_eq!(charges(&sandbox), 0);
     assert_eq!(service.jobs(State::Dead).await, 0);
@@ -115,12 +115,12 @@ async fn attempts_at_an_old_failure_are_not_made_by_a_replay() {
 }
 
 #[tokio::test]
-async fn attempts_that_are_replayed_together_are_made_half_a_day_apart() {
+async fn attempts_that_are_requeued_together_are_made_half_a_day_apart() {
     let sandbox = sandbox().await;
     let service = with_api(service().manual_clock(), &sandbox).start().await;
     failed(&service, &sandbox, BAD_CARD).await;
     dead_letter_attempts(&service).await;
-    said(&service, &["dead", "replay", "--all", "--yes"]).await;
+    said(&service, &["dead", "requeue", "--all", "--yes"]).await;
     let waits = "select count(*) as n from jobs
                  where state = 'ready' and last_error like '%a short while ago%'";
     eventually("two wait for the third", async || {
@@ -281,7 +281,7 @@ async fn a_refund_that_was_refused_is_issued_under_another_key_once_its_cause_is
     let service = refused_refund(&sandbox).await;
     assert_eq!(refund(&service).await["state"], "failed");
     capture(&sandbox);
-    said(&service, &["dead", "replay", "--all", "--yes"]).await;
+    said(&service, &["dead", "requeue", "--all", "--yes"]).await;
     service.settled().await;
     assert_eq!(refund(&service).await["state"], "issued");
     assert_eq!(key_numbers(&sandbox), keys(&[("", 1), ("-2", 1)]));
@@ -319,7 +319,7 @@ async fn a_refund_that_there_is_already_is_found_before_another_one_is_asked_for
         ])
         .send();
     assert_eq!(made.await.unwrap().status(), 200);
-    said(&service, &["dead", "replay", "--all", "--yes"]).await;
+    said(&service, &["dead", "requeue", "--all", "--yes"]).await;
     service.settled().await;
     let refund = refund(&service).await;
     let found = (&refund["state"], &refund["amount"]);

@@ -206,11 +206,11 @@ async fn a_request_that_failed_is_run_again_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_dead_request_that_is_replayed_as_a_job_is_received_again() {
+async fn a_dead_request_that_is_requeued_as_a_job_is_received_again() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(DATA, 1)).await;
     give_up(&service, id, "away").await;
-    said(&service, &["dead", "replay", &id.to_string()]).await;
+    said(&service, &["dead", "requeue", &id.to_string()]).await;
     assert_eq!(entry(&service, id).await.state, "received");
     service.stop().await;
 }

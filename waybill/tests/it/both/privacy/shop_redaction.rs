@@ -203,7 +203,7 @@ async fn operation(service: &Service, shop: &str) {
         ..Filter::default()
     };
     let id = service.clock().id();
-    let confirmed = operations::confirm(service.db(), by, id, Action::Replay, &filter, now, 50);
+    let confirmed = operations::confirm(service.db(), by, id, Action::Requeue, &filter, now, 50);
     assert!(confirmed.await.unwrap());
     let target = Target::Shop(shop.to_owned());
     let until = now.plus(Duration::from_hours(1));
