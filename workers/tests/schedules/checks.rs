@@ -7,6 +7,7 @@ use store::sql::{Db, Row};
 use uuid::Uuid;
 
 use crate::deliveries::{Delivery, canary};
+use crate::director::Focus;
 use crate::installation::{Database, Installation};
 use crate::outside::Seen;
 
@@ -111,7 +112,7 @@ pub async fn at_rest(installation: &Installation, database: &Database, deliverie
         let done_at = |(id, _): &(Uuid, String)| schedule.jobs.get(&id.as_u128())?.done_at;
         let done_at = jobs.first().and_then(done_at);
         // A privacy request waits for another one of the same customer.
-        let is_calm = schedule.is_calm && !delivery.name().starts_with("customers");
+        let is_calm = schedule.focus == Focus::Calm && !delivery.name().starts_with("customers");
         if let (true, Some(done_at)) = (is_calm, done_at) {
             let waited = done_at.saturating_duration_since(schedule.accepted[&delivery.id]);
             if waited > CALM {

@@ -135,7 +135,7 @@ async fn until_rest(installation: &Arc<Installation>, unanswered: &AtomicUsize) 
             schedule.note(|| format!("process {process} starts again"));
             installation.start(process);
         }
-        if installation.has_endpoint {
+        if std::mem::take(&mut schedule.state().is_wave_committed) {
             checks::cursor(installation).await;
         }
         if schedule.state().has_unseen() {
@@ -230,7 +230,7 @@ async fn send(installation: Arc<Installation>, delivery: Delivery, unanswered: A
 async fn read(installation: Arc<Installation>) {
     let mut position = 0;
     loop {
-        let pause = 20 + u32::try_from(installation.schedule.state().random.below(1_500)).unwrap();
+        let pause = 20 + u32::try_from(installation.schedule.state().random.below(3_000)).unwrap();
         tokio::time::sleep(MILLISECOND * pause).await;
         read_on(&installation, &mut position).await;
     }
