@@ -660,7 +660,7 @@ async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() 
     let page = console
         .shown(&session, "/dead/requeue?kind=orders%2F*")
         .await;
-    assert!(page.contains("Run 5 jobs again?"), "{page}");
+    assert!(page.contains("Requeue 5 jobs?"), "{page}");
     assert!(page.contains("--before "), "{page}");
     let field = |name: &str| {
         let (_, rest) = page

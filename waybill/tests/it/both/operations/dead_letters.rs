@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
-use crate::support::operator::{dead_orders, json, parsed, ran, refused, said, waybill};
+use crate::support::operator::{dead_orders, json, parsed, refused, said, waybill};
 use crate::support::order::{body, deliver, order_delivery, post_all, with};
 use crate::support::requests::{entry, give_up, posted, request};
 use crate::support::{Service, eventually, service};
