@@ -123,7 +123,7 @@ impl SignedIn {
 
     /// The strongest of the roles, for the page's heading.
     pub fn role(&self) -> &'static str {
-        self.roles.iter().max().map_or("", |role| role.as_str())
+        self.roles.iter().max().map_or("", |role| role.into_str())
     }
 }
 

@@ -154,7 +154,7 @@ impl Error {
                 "Your key does not open this",
                 format!(
                     "It needs the scope `console:{}`, or `console:owner`.",
-                    role.as_str()
+                    role.into_str()
                 ),
             ),
             Error::ReadOnly => (

@@ -82,7 +82,7 @@ pub async fn listen(parts: &Parts, address: SocketAddr) -> Result<Listening> {
         bail!(
             "CONSOLE_ADDR: others can reach the console, and there is no key with which anybody could \
              sign in. Make one: waybill keys create NAME --scope console:{}",
-            Role::Owner.as_str()
+            Role::Owner.into_str()
         );
     }
     let listener = server::listen(address).with_context(|| {

@@ -27,7 +27,7 @@ pub fn read(text: &str) -> Option<String> {
 pub fn count(source: Source, version: Option<&str>) {
     let version = label(source, version);
     metrics::counter!(
-        "waybill_delivery_api_versions_total", "source" => source.as_str(), "version" => version
+        "waybill_delivery_api_versions_total", "source" => source.into_str(), "version" => version
     )
     .increment(1);
 }
@@ -44,9 +44,9 @@ pub fn label(source: Source, version: Option<&str>) -> String {
         Some(version) => version.to_owned(),
     };
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = (source.as_str(), version);
+    let known = (source.into_str(), version);
     if !seen.contains(&known) {
-        let of_source = seen.iter().filter(|(of, _)| *of == source.as_str());
+        let of_source = seen.iter().filter(|(of, _)| *of == source.into_str());
         if of_source.count() >= COUNTED {
             return "other".to_owned();
         }

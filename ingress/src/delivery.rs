@@ -384,7 +384,7 @@ fn count_match(app: &App, source: Source, matched: usize) {
         let secret = matched.to_string();
         metrics::counter!(
             "waybill_old_secret_matches_total",
-            "source" => source.as_str(), "secret" => secret
+            "source" => source.into_str(), "secret" => secret
         )
         .increment(1);
     }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use domain::job::Source;
 use domain::privacy::Keys;
-use domain::signature::SignatureError;
 use domain::time::Timestamp;
 use platform::task;
 use store::refused_deliveries::{self, Refused as Row};
@@ -45,10 +44,10 @@ impl RefusedLog {
         now: Timestamp,
     ) {
         let key = Key {
-            source: source.as_str(),
+            source: source.into_str(),
             profile,
             reason: refused.error.reason(),
-            signature: refused.signature.map_or("", SignatureError::label),
+            signature: refused.signature.map_or("", |it| it.into_str()),
             header: refused.clue.map_or("", |clue| clue.header),
             advice: refused.advice(source),
         };

@@ -30,11 +30,11 @@ where
 }
 
 pub fn queue() -> impl TypedValueParser<Value = Queue> {
-    one_of(Queue::ALL.map(Queue::as_str))
+    one_of(Queue::ALL.map(|it| it.into_str()))
 }
 
 pub fn state() -> impl TypedValueParser<Value = State> {
-    one_of(State::ALL.map(State::as_str))
+    one_of(State::ALL.map(|it| it.into_str()))
 }
 
 pub fn scope() -> impl TypedValueParser<Value = Scope> {
@@ -42,19 +42,19 @@ pub fn scope() -> impl TypedValueParser<Value = Scope> {
 }
 
 pub fn reason() -> impl TypedValueParser<Value = Reason> {
-    one_of(Reason::ALL.map(Reason::as_str))
+    one_of(Reason::ALL.map(|it| it.into_str()))
 }
 
 pub fn pause_scope() -> impl TypedValueParser<Value = pause::Scope> {
-    one_of(pause::Scope::ALL.map(pause::Scope::as_str))
+    one_of(pause::Scope::ALL.map(|it| it.into_str()))
 }
 
 pub fn tier() -> impl TypedValueParser<Value = Tier> {
-    one_of(Tier::ALL.map(Tier::as_str))
+    one_of(Tier::ALL.map(|it| it.into_str()))
 }
 
 pub fn privacy_state() -> impl TypedValueParser<Value = privacy::State> {
-    one_of(privacy::State::ALL.map(privacy::State::as_str))
+    one_of(privacy::State::ALL.map(|it| it.into_str()))
 }
 
 pub fn privacy_topic() -> impl TypedValueParser<Value = privacy::Topic> {

@@ -227,7 +227,7 @@ impl Worker {
     /// message to another worker.
     async fn answer(self: &Arc<Self>, message: Message, shutdown: &CancellationToken) {
         metrics::counter!(
-            "waybill_bus_messages_received_total", "queue" => self.queue.as_str(),
+            "waybill_bus_messages_received_total", "queue" => self.queue.into_str(),
             "redelivered" => if message.redelivered { "yes" } else { "no" }
         )
         .increment(1);

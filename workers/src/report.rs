@@ -127,7 +127,7 @@ pub(crate) fn span(job: &Job) -> tracing::Span {
 /// Counts how long a run took.
 pub(crate) fn took(kind: Kind, time: Duration) {
     metrics::histogram!(
-        "waybill_run_seconds", "queue" => kind.queue().as_str(), "kind" => kind.into_str()
+        "waybill_run_seconds", "queue" => kind.queue().into_str(), "kind" => kind.into_str()
     )
     .record(time);
 }
@@ -135,7 +135,7 @@ pub(crate) fn took(kind: Kind, time: Duration) {
 fn count(kind: Kind, outcome: &'static str) {
     metrics::counter!(
         "waybill_jobs_run_total",
-        "queue" => kind.queue().as_str(), "kind" => kind.into_str(), "outcome" => outcome
+        "queue" => kind.queue().into_str(), "kind" => kind.into_str(), "outcome" => outcome
     )
     .increment(1);
 }

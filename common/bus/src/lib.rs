@@ -164,7 +164,7 @@ impl Bus {
     pub fn destination(&self, queue: Queue) -> String {
         match self {
             Bus::RabbitMq(bus) => bus.destination(queue),
-            Bus::Local(_) => queue.as_str().to_owned(),
+            Bus::Local(_) => queue.into_str().to_owned(),
         }
     }
 
@@ -321,7 +321,7 @@ fn nth(queue: Queue) -> usize {
 
 fn count(queue: Queue, sent: Result<()>) -> Result<()> {
     let outcome = if sent.is_ok() { "sent" } else { "failed" };
-    metrics::counter!("waybill_bus_messages_total", "queue" => queue.as_str(), "outcome" => outcome)
+    metrics::counter!("waybill_bus_messages_total", "queue" => queue.into_str(), "outcome" => outcome)
         .increment(1);
     sent
 }

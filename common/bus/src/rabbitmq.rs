@@ -174,7 +174,7 @@ impl RabbitMq {
 
     /// The name of a queue, and of the exchange through which it is reached.
     pub fn destination(&self, queue: Queue) -> String {
-        self.shared.name(queue.as_str())
+        self.shared.name(queue.into_str())
     }
 
     pub async fn dead_letter(&self, queue: Queue, kind: &str, job: JobRef) -> Result<()> {
@@ -229,7 +229,7 @@ impl RabbitMq {
         let Some(link) = self.shared.link.borrow().clone() else {
             bail!("the broker is not connected");
         };
-        let name = self.shared.name(queue.as_str());
+        let name = self.shared.name(queue.into_str());
         let options = QueueDeclareOptions {
             passive: true,
             ..QueueDeclareOptions::default()
@@ -407,7 +407,7 @@ async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
     }
     for queue in Queue::ALL {
         let arguments = queue_arguments(shared.name("dead"));
-        declare_queue(&channel, &shared.name(queue.as_str()), arguments).await?;
+        declare_queue(&channel, &shared.name(queue.into_str()), arguments).await?;
     }
     declare_queue(&channel, &shared.name("dead"), dead_arguments()).await?;
     let _ = channel.close(200, "declared".into()).await;
@@ -628,7 +628,7 @@ async fn keep_consuming(
     messages: mpsc::Sender<Message>,
     closed: CancellationToken,
 ) {
-    let mut reconnecting = Reconnecting::new(queue.as_str());
+    let mut reconnecting = Reconnecting::new(queue.into_str());
     loop {
         let consumed = consume(
             &shared,
@@ -696,13 +696,13 @@ async fn open_consumer(
     queue: Queue,
     prefetch: u16,
 ) -> Result<(Arc<Connection>, Channel, Consumer)> {
-    let connection = Arc::new(connect(shared, queue.as_str()).await?);
+    let connection = Arc::new(connect(shared, queue.into_str()).await?);
     let channel = connection.create_channel().await?;
     channel
         .basic_qos(prefetch, BasicQosOptions::default())
         .await
         .context("setting the prefetch")?;
-    let name = shared.name(queue.as_str());
+    let name = shared.name(queue.into_str());
     let consumer = channel
         .basic_consume(
             name.as_str().into(),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::time::Timestamp;
 
@@ -35,7 +36,8 @@ pub enum Scope {
 }
 
 /// What a person may do in the console. A role includes what a reader sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Role {
     /// Sees orders, payments, deliveries, jobs and events, without personal data.
     Reader,
@@ -48,16 +50,7 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Role; 4] = [Role::Reader, Role::Operator, Role::Privacy, Role::Owner];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Reader => "reader",
-            Role::Operator => "operator",
-            Role::Privacy => "privacy",
-            Role::Owner => "owner",
-        }
-    }
+    pub const ALL: [Role; 4] = *Role::VARIANTS.as_array().unwrap();
 }
 
 impl Scope {
@@ -161,8 +154,9 @@ impl Rights {
 }
 
 /// Whether a key can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum State {
     Active,
     Expired,
@@ -181,14 +175,6 @@ impl State {
             State::Expired
         } else {
             State::Active
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Active => "active",
-            State::Expired => "expired",
-            State::Revoked => "revoked",
         }
     }
 }

@@ -4,8 +4,10 @@
 
 use std::fmt;
 
+use strum::VariantArray;
+
 /// An application code, as `X-Error-Code`, log lines and stored errors carry it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum Code {
     NoToken,
     DeviceCode,
@@ -41,25 +43,7 @@ pub struct Meaning {
 }
 
 impl Code {
-    pub const ALL: [Code; 17] = [
-        Code::NoToken,
-        Code::DeviceCode,
-        Code::Pending,
-        Code::Expired,
-        Code::Revoked,
-        Code::RateLimit,
-        Code::ForeignToken,
-        Code::Amount,
-        Code::Currency,
-        Code::ProviderTimeout,
-        Code::Signature,
-        Code::AlreadyProcessed,
-        Code::OrderNotFound,
-        Code::Privacy,
-        Code::Qr,
-        Code::Deduplication,
-        Code::Redaction,
-    ];
+    pub const ALL: [Code; 17] = *Code::VARIANTS.as_array().unwrap();
 
     pub const fn id(self) -> &'static str {
         self.meaning().id

@@ -9,7 +9,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
+use crate::names::{Unknown, unknown};
 use crate::signature::sign_with_key;
 use crate::time::Timestamp;
 
@@ -65,8 +67,11 @@ pub fn signatures(secrets: &[Secret], id: &str, at: Timestamp, body: &[u8]) -> S
 }
 
 /// Whether events are sent to an endpoint, and if not, why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Display, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<State>)]
 pub enum State {
     Active,
     /// An operator has paused it.
@@ -78,35 +83,7 @@ pub enum State {
 }
 
 impl State {
-    pub const ALL: [State; 4] = [State::Active, State::Paused, State::Failing, State::Gone];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Active => "active",
-            State::Paused => "paused",
-            State::Failing => "failing",
-            State::Gone => "gone",
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("is not a state of an endpoint")]
-pub struct NotAState;
-
-impl FromStr for State {
-    type Err = NotAState;
-
-    fn from_str(text: &str) -> Result<Self, NotAState> {
-        let mut all = State::ALL.into_iter();
-        all.find(|state| state.as_str() == text).ok_or(NotAState)
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
+    pub const ALL: [State; 4] = *State::VARIANTS.as_array().unwrap();
 }
 
 /// Whether an address belongs to the public internet, and not to this machine, to a private network,

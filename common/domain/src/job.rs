@@ -5,13 +5,13 @@
 mod kind;
 
 use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
+use crate::names::{Unknown, unlisted};
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
@@ -20,7 +20,21 @@ pub use self::kind::{Exhausted, Internal, Kind, Row, Work};
 pub type JobId = Uuid;
 
 /// The queue of a job, which decides the worker that runs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unlisted::<Queue>)]
 pub enum Queue {
     Orders,
     Payments,
@@ -29,25 +43,12 @@ pub enum Queue {
 }
 
 impl Queue {
-    pub const ALL: [Queue; 4] = [
-        Queue::Orders,
-        Queue::Payments,
-        Queue::Privacy,
-        Queue::Endpoints,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Queue::Orders => "orders",
-            Queue::Payments => "payments",
-            Queue::Privacy => "privacy",
-            Queue::Endpoints => "endpoints",
-        }
-    }
+    pub const ALL: [Queue; 4] = *Queue::VARIANTS.as_array().unwrap();
 }
 
 /// Where a job came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Source {
     Storefront,
     Payment,
@@ -56,14 +57,6 @@ pub enum Source {
 }
 
 impl Source {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Source::Storefront => "storefront",
-            Source::Payment => "payment",
-            Source::Internal => "internal",
-        }
-    }
-
     /// The queue under which a kind without a worker is stored.
     pub fn home(self) -> Queue {
         match self {
@@ -73,7 +66,8 @@ impl Source {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unlisted::<State>)]
 pub enum State {
     Ready,
     Done,
@@ -81,54 +75,7 @@ pub enum State {
 }
 
 impl State {
-    pub const ALL: [State; 3] = [State::Ready, State::Done, State::Dead];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Ready => "ready",
-            State::Done => "done",
-            State::Dead => "dead",
-        }
-    }
-}
-
-/// The error for a text that is not one of an enum's names.
-#[derive(Debug, thiserror::Error)]
-#[error("is not one of {0}")]
-pub struct Unknown(&'static str);
-
-impl FromStr for Queue {
-    type Err = Unknown;
-
-    fn from_str(text: &str) -> Result<Self, Unknown> {
-        Queue::ALL
-            .into_iter()
-            .find(|queue| queue.as_str() == text)
-            .ok_or(Unknown("orders, payments, privacy, endpoints"))
-    }
-}
-
-impl FromStr for State {
-    type Err = Unknown;
-
-    fn from_str(text: &str) -> Result<Self, Unknown> {
-        State::ALL
-            .into_iter()
-            .find(|state| state.as_str() == text)
-            .ok_or(Unknown("ready, done, dead"))
-    }
-}
-
-impl fmt::Display for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
+    pub const ALL: [State; 3] = *State::VARIANTS.as_array().unwrap();
 }
 
 /// A job that a worker may run.

@@ -15,6 +15,7 @@ pub mod job;
 pub mod json;
 pub mod license;
 pub mod money;
+pub mod names;
 pub mod notification;
 pub mod order;
 pub mod origins;

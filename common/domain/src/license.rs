@@ -11,14 +11,14 @@
 //! organization's, and then names and ids decide.
 
 use std::cmp::Reverse;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::names::{Unknown, unknown};
 use crate::time::Timestamp;
 
 pub type LicenseId = Uuid;
@@ -28,9 +28,24 @@ pub type UserId = Uuid;
 
 /// What a licence is for, lowest first.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<Tier>)]
 pub enum Tier {
     Free,
     Alpha,
@@ -39,16 +54,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    pub const ALL: [Tier; 4] = [Tier::Free, Tier::Alpha, Tier::Pro, Tier::Enterprise];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Tier::Free => "free",
-            Tier::Alpha => "alpha",
-            Tier::Pro => "pro",
-            Tier::Enterprise => "enterprise",
-        }
-    }
+    pub const ALL: [Tier; 4] = *Tier::VARIANTS.as_array().unwrap();
 
     pub fn terms(self) -> &'static Terms {
         match self {
@@ -129,29 +135,24 @@ pub const TERMS: [Terms; 4] = [
     },
 ];
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it must be free, alpha, pro or enterprise")]
-pub struct UnknownTier;
-
-impl FromStr for Tier {
-    type Err = UnknownTier;
-
-    fn from_str(text: &str) -> Result<Self, UnknownTier> {
-        let mut all = Tier::ALL.into_iter();
-        all.find(|tier| tier.as_str() == text).ok_or(UnknownTier)
-    }
-}
-
 /// What a licence is worth now. In the order in which equals are preferred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    ToSchema,
+    Display,
+    IntoStaticStr,
+)]
 #[schema(as = LicenseStatus)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Status {
     Active,
     Expired,
@@ -159,14 +160,6 @@ pub enum Status {
 }
 
 impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Active => "active",
-            Status::Expired => "expired",
-            Status::Suspended => "suspended",
-        }
-    }
-
     /// The tier that a person may use with a licence of `tier`. A licence that is not active
     /// gives only the free tier, which everyone has.
     pub fn usable(self, tier: Tier) -> Tier {
@@ -174,12 +167,6 @@ impl Status {
             Status::Active => tier,
             Status::Expired | Status::Suspended => Tier::Free,
         }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -2,17 +2,20 @@
 //! all the same. The jobs that a pause concerns wait until it ends.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
+
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::api_key;
 use crate::job::{Job, Queue};
+use crate::names::{Unknown, unknown};
 
 /// The longest pause. Privacy requests must be done within 30 days, and what is forgotten goes on by itself.
 pub const LONGEST: Duration = Duration::from_hours(7 * 24);
 
 /// A provider that jobs call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Provider {
     Storefront,
     Payment,
@@ -21,19 +24,12 @@ pub enum Provider {
 }
 
 impl Provider {
-    pub const ALL: [Provider; 3] = [Provider::Storefront, Provider::Payment, Provider::Mail];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Provider::Storefront => "storefront",
-            Provider::Payment => "payment",
-            Provider::Mail => "mail",
-        }
-    }
+    pub const ALL: [Provider; 3] = *Provider::VARIANTS.as_array().unwrap();
 }
 
 /// The three sorts of what is paused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<Scope>)]
 pub enum Scope {
     Queue,
     Provider,
@@ -41,28 +37,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub const ALL: [Scope; 3] = [Scope::Queue, Scope::Provider, Scope::Shop];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scope::Queue => "queue",
-            Scope::Provider => "provider",
-            Scope::Shop => "shop",
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("it must be queue, provider or shop")]
-pub struct NotAScope;
-
-impl FromStr for Scope {
-    type Err = NotAScope;
-
-    fn from_str(text: &str) -> Result<Self, NotAScope> {
-        let mut all = Scope::ALL.into_iter();
-        all.find(|scope| scope.as_str() == text).ok_or(NotAScope)
-    }
+    pub const ALL: [Scope; 3] = *Scope::VARIANTS.as_array().unwrap();
 }
 
 /// What is paused.
@@ -97,7 +72,7 @@ impl Target {
                 .map_err(|_| NotATarget::Queue),
             Scope::Provider => {
                 let mut all = Provider::ALL.into_iter();
-                let found = all.find(|provider| provider.as_str() == name);
+                let found = all.find(|provider| provider.into_str() == name);
                 found.map(Target::Provider).ok_or(NotATarget::Provider)
             }
             Scope::Shop => api_key::shop(name)
@@ -116,8 +91,8 @@ impl Target {
 
     pub fn name(&self) -> &str {
         match self {
-            Target::Queue(queue) => queue.as_str(),
-            Target::Provider(provider) => provider.as_str(),
+            Target::Queue(queue) => queue.into_str(),
+            Target::Provider(provider) => provider.into_str(),
             Target::Shop(shop) => shop,
         }
     }
@@ -137,6 +112,6 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.scope().as_str(), self.name())
+        write!(f, "{} {}", self.scope().into_str(), self.name())
     }
 }

@@ -15,13 +15,13 @@ mod operator_view;
 mod person;
 pub mod transparency;
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::json::{self, At, Field, Problem, Unreadable};
+use crate::names::{Unknown, unlisted};
 
 pub use self::erased_body::erased_body;
 pub use self::keys::{Asked, Keys, SubjectKey, verify};
@@ -64,7 +64,8 @@ pub enum Topic {
 }
 
 /// The state of a privacy request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unlisted::<State>)]
 pub enum State {
     Received,
     /// The request waits, and an operator can still cancel it.
@@ -73,6 +74,10 @@ pub enum State {
     Cancelled,
     /// The request was given up. `waybill privacy retry` starts it again.
     Failed,
+}
+
+impl State {
+    pub const ALL: [State; 5] = *State::VARIANTS.as_array().unwrap();
 }
 
 /// The person that a request is about, as far as the request says. Debug shows the id alone.
@@ -134,39 +139,6 @@ impl Request {
     pub fn is_about_nobody(&self) -> bool {
         let is_of_person = self.topic != Topic::ShopRedact;
         is_of_person && self.person == Person::default() && self.orders.is_empty()
-    }
-}
-
-impl State {
-    pub const ALL: [State; 5] = [
-        State::Received,
-        State::Held,
-        State::Done,
-        State::Cancelled,
-        State::Failed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Received => "received",
-            State::Held => "held",
-            State::Done => "done",
-            State::Cancelled => "cancelled",
-            State::Failed => "failed",
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("is not one of received, held, done, cancelled, failed")]
-pub struct UnknownState;
-
-impl FromStr for State {
-    type Err = UnknownState;
-
-    fn from_str(text: &str) -> Result<Self, UnknownState> {
-        let mut all = State::ALL.into_iter();
-        all.find(|state| state.as_str() == text).ok_or(UnknownState)
     }
 }
 

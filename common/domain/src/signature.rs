@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use strum::{IntoStaticStr, VariantArray};
 use subtle::{Choice, ConstantTimeEq as _};
 
 pub use standard::{NotAKey, StandardSignature, sign_standard, sign_with_key};
@@ -190,7 +191,8 @@ impl fmt::Debug for Secrets {
 
 /// Why a signature was refused. This is for the label of a metric; the sender gets the same 401
 /// for every reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum SignatureError {
     /// The request has no signature header.
     Missing,
@@ -208,25 +210,7 @@ pub enum SignatureError {
 }
 
 impl SignatureError {
-    pub const ALL: [SignatureError; 6] = [
-        SignatureError::Missing,
-        SignatureError::Malformed,
-        SignatureError::Conflicting,
-        SignatureError::Mismatch,
-        SignatureError::Stale,
-        SignatureError::Early,
-    ];
-
-    pub fn label(self) -> &'static str {
-        match self {
-            SignatureError::Missing => "missing",
-            SignatureError::Malformed => "malformed",
-            SignatureError::Conflicting => "conflicting",
-            SignatureError::Mismatch => "mismatch",
-            SignatureError::Stale => "stale",
-            SignatureError::Early => "early",
-        }
-    }
+    pub const ALL: [SignatureError; 6] = *SignatureError::VARIANTS.as_array().unwrap();
 }
 
 /// `X-Storefront-Hmac-Sha256`: the HMAC of the body in standard base64 with its padding, exactly

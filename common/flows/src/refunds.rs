@@ -139,7 +139,7 @@ async fn update_recorded(
         let recorded = owing
             .known
             .iter()
-            .find(|it| it.payment_id == payment.id && it.state == State::Recorded.as_str());
+            .find(|it| it.payment_id == payment.id && it.state == State::Recorded.into_str());
         let Some(recorded) = recorded else { continue };
         if payment.fully_refunded {
             let answer = Answer {
@@ -207,7 +207,7 @@ async fn record_unlinked(
     let currency = record.totals.value.currency.map(|it| it.to_string());
     let is_same = |refund: &Refund| {
         let is_same_money = refund.amount_minor == amount_minor && refund.currency == currency;
-        is_same_money && refund.state == state.as_str()
+        is_same_money && refund.state == state.into_str()
     };
     if known.iter().any(is_same) {
         return Ok(());

@@ -1,16 +1,17 @@
 //! One field of a stored body, as it came, for an operator who has a reason. The audit has who saw which field
 //! and why before it is shown. Every other view of a body is without personal data.
 
-use std::str::FromStr;
-
 use domain::job::JobId;
+use domain::names::{Unknown, unknown};
 use serde_json::{Value, json};
 use store::audit::{self, By};
 use store::jobs;
 use store::sql::{self, Db};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 /// Why somebody needs a field. A reason in their own words could name somebody, and stay in the audit for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<Reason>)]
 pub enum Reason {
     /// The customer has asked.
     Customer,
@@ -23,21 +24,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 4] = [
-        Reason::Customer,
-        Reason::Payment,
-        Reason::Parcel,
-        Reason::Fault,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Customer => "customer",
-            Reason::Payment => "payment",
-            Reason::Parcel => "parcel",
-            Reason::Fault => "fault",
-        }
-    }
+    pub const ALL: [Reason; 4] = *Reason::VARIANTS.as_array().unwrap();
 
     /// The reason in words.
     pub fn text(self) -> &'static str {
@@ -47,19 +34,6 @@ impl Reason {
             Reason::Parcel => "a parcel cannot be delivered",
             Reason::Fault => "a fault is traced",
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("it must be customer, payment, parcel or fault")]
-pub struct NotAReason;
-
-impl FromStr for Reason {
-    type Err = NotAReason;
-
-    fn from_str(text: &str) -> Result<Self, NotAReason> {
-        let mut all = Reason::ALL.into_iter();
-        all.find(|reason| reason.as_str() == text).ok_or(NotAReason)
     }
 }
 
@@ -111,7 +85,7 @@ pub async fn show(
         action: "job.field_shown",
         object_id: &id.to_string(),
         shop: job.shop.as_deref(),
-        details: json!({"kind": job.kind, "field": path, "reason": reason.as_str()}),
+        details: json!({"kind": job.kind, "field": path, "reason": reason.into_str()}),
     };
     let mut tx = db.begin().await?;
     audit::append(&mut tx, by.keys, entry, by.now).await?;

@@ -53,7 +53,7 @@ impl When {
     pub fn status(self, license: &License) -> &'static str {
         license
             .candidate(self.grace)
-            .map_or("revoked", |candidate| candidate.status(self.now).as_str())
+            .map_or("revoked", |candidate| candidate.status(self.now).into_str())
     }
 
     /// The status in words for people; it also says if the licence is active only because of the

@@ -45,7 +45,7 @@ pub async fn begin(
     let is_new = pauses::insert(&mut tx, &pause).await?;
     if is_new {
         let details = json!({
-            "scope": pause.target.scope().as_str(), "name": pause.target.name(), "until": until,
+            "scope": pause.target.scope().into_str(), "name": pause.target.name(), "until": until,
         });
         note(&mut tx, by, "pause.began", id, &pause.target, details).await?;
         tx.commit().await?;
@@ -60,7 +60,7 @@ pub async fn end(db: &Db, by: By<'_>, target: &Target) -> sql::Result<bool> {
     let mut tx = db.begin().await?;
     let ended = pauses::end(&mut tx, target, by.now).await?;
     for id in &ended {
-        let details = json!({ "scope": target.scope().as_str(), "name": target.name() });
+        let details = json!({ "scope": target.scope().into_str(), "name": target.name() });
         note(&mut tx, by, "pause.ended", *id, target, details).await?;
     }
     tx.commit().await?;

@@ -136,7 +136,7 @@ impl Measures {
     pub fn queues(&self, lines: &[Line], now: Timestamp) {
         let mut counted = self.lock();
         for line in lines {
-            let queue = line.queue.as_str();
+            let queue = line.queue.into_str();
             let age = line.due_since.map_or(0, |since| now.since(since).as_secs());
             let age = i64::try_from(age).unwrap_or(i64::MAX);
             for (name, value) in [(due(queue), line.due), (oldest(queue), age)] {

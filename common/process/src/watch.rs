@@ -50,7 +50,7 @@ async fn look(parts: &Parts) -> sql::Result<Access> {
     let lines = backlog::queues(db, now).await?;
     parts.measures.queues(&lines, now);
     for line in lines {
-        let queue = line.queue.as_str();
+        let queue = line.queue.into_str();
         gauge!("waybill_queue_ready_jobs", "queue" => queue).set(number(line.due));
         gauge!("waybill_queue_scheduled_jobs", "queue" => queue).set(number(line.later));
         gauge!("waybill_queue_dead_jobs", "queue" => queue).set(number(line.dead));
@@ -64,7 +64,7 @@ async fn look(parts: &Parts) -> sql::Result<Access> {
     gauge!("waybill_events_waiting").set(number(events.waiting));
     gauge!("waybill_events_oldest_waiting_seconds").set(age(events.since, now));
     for (state, count) in endpoints::states(db).await? {
-        gauge!("waybill_endpoints", "state" => state.as_str()).set(number(count));
+        gauge!("waybill_endpoints", "state" => state.into_str()).set(number(count));
     }
     gauge!("waybill_webhooks_behind_events").set(number(endpoints::behind(db).await?));
     db.access().await

@@ -137,7 +137,7 @@ impl Line {
             .map(|at| at.since(delivery.created_at).as_millis());
         Line {
             job: Some(delivery.id),
-            source: delivery.source.as_str().to_owned(),
+            source: delivery.source.into_str().to_owned(),
             topic: Some(delivery.kind.clone()),
             shop: delivery.shop.clone(),
             object_id: delivery.object_id.clone(),

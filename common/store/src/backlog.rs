@@ -92,7 +92,7 @@ pub async fn queues(db: &Db, now: Timestamp) -> Result<Vec<Line>> {
         .await?;
     for row in &rows {
         let queue: String = row.get("queue")?;
-        let Some(line) = lines.iter_mut().find(|line| line.queue.as_str() == queue) else {
+        let Some(line) = lines.iter_mut().find(|line| line.queue.into_str() == queue) else {
             continue;
         };
         line.due += row.get::<i64>("due")?;
@@ -115,7 +115,7 @@ async fn dead(db: &Db) -> Result<Vec<Line>> {
                      select 1 as one from jobs where state = 'dead' and queue = $1 limit $2
                  ) as counted",
             )
-            .bind(queue.as_str())
+            .bind(queue.into_str())
             .bind(MOST)
             .fetch_one()
             .await?;

@@ -2,11 +2,9 @@
 //! or discarded. An operation is made of batches. Each batch moves the cursor and the counts in its own
 //! transaction, so that another process goes on where one that died had come.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::Serialize;
 use serde_json::json;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use crate::audit::By;
@@ -14,10 +12,11 @@ use crate::jobs::ended::{Cursor, Filter};
 use crate::jobs::operate::Action;
 use crate::jobs::parsed;
 use crate::sql::{Db, Result, Row, Tx};
-use domain::job::Queue;
+use domain::names::{Unknown, unknown};
 use domain::time::Timestamp;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<State>)]
 pub enum State {
     /// It was confirmed, and begins at its time.
     Waiting,
@@ -27,45 +26,6 @@ pub enum State {
     /// An operator took it back before anything was done.
     Undone,
     Done,
-}
-
-impl State {
-    const ALL: [State; 5] = [
-        State::Waiting,
-        State::Running,
-        State::Stopped,
-        State::Undone,
-        State::Done,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Waiting => "waiting",
-            State::Running => "running",
-            State::Stopped => "stopped",
-            State::Undone => "undone",
-            State::Done => "done",
-        }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("it is no state of an operation")]
-pub struct NotAState;
-
-impl FromStr for State {
-    type Err = NotAState;
-
-    fn from_str(text: &str) -> std::result::Result<Self, NotAState> {
-        let mut all = State::ALL.into_iter();
-        all.find(|state| state.as_str() == text).ok_or(NotAState)
-    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -143,8 +103,8 @@ pub async fn confirm(db: &Db, by: By<'_>, new: NewOperation<'_>) -> Result<bool>
              on conflict (id) do nothing",
         )
         .bind(new.id)
-        .bind(new.action.as_str())
-        .bind(filter.queue.map_or("", Queue::as_str))
+        .bind(new.action.into_str())
+        .bind(filter.queue.map_or("", |it| it.into_str()))
         .bind(filter.kind.as_str())
         .bind(filter.shop.as_str())
         .bind(filter.error.as_str())
@@ -162,8 +122,8 @@ pub async fn confirm(db: &Db, by: By<'_>, new: NewOperation<'_>) -> Result<bool>
     }
     // The error is a text that somebody typed, so the audit says only that there is one.
     let details = json!({
-        "action": new.action.as_str(),
-        "queue": filter.queue.map(Queue::as_str),
+        "action": new.action.into_str(),
+        "queue": filter.queue.map(|it| it.into_str()),
         "kind": filter.kind,
         "shop": filter.shop,
         "by_error": !filter.error.is_empty(),
@@ -270,7 +230,7 @@ pub async fn lock(tx: &mut Tx, seen: &Operation) -> Result<bool> {
         return Ok(false);
     };
     let (state, job): (String, Option<Uuid>) = (row.get("state")?, row.get("cursor_job")?);
-    Ok(state == seen.state.as_str() && job == seen.cursor.map(|cursor| cursor.job))
+    Ok(state == seen.state.into_str() && job == seen.cursor.map(|cursor| cursor.job))
 }
 
 /// Stores where an operation has come, what was counted, and its state.
@@ -282,12 +242,12 @@ pub async fn save(tx: &mut Tx, operation: &Operation) -> Result<()> {
              cursor_died_at = $7, cursor_job = $8, finished_at = $9, last_error = null
          where id = $10",
     )
-    .bind(operation.state.as_str())
+    .bind(operation.state.into_str())
     .bind(operation.found)
     .bind(operation.done)
     .bind(operation.passed_over)
     .bind(operation.refused)
-    .bind(cursor.map(|it| it.queue.as_str()))
+    .bind(cursor.map(|it| it.queue.into_str()))
     .bind(cursor.map(|it| it.died_at.0))
     .bind(cursor.map(|it| it.job))
     .bind(operation.finished_at.map(|at| at.0))

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
 
 use crate::orders::CHECKOUT;
@@ -72,23 +73,12 @@ pub enum Payability {
 }
 
 /// Why a checkout was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Refusal {
     Amount,
     Currency,
     Provider,
-}
-
-impl Refusal {
-    const ALL: [Refusal; 3] = [Refusal::Amount, Refusal::Currency, Refusal::Provider];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Refusal::Amount => "amount",
-            Refusal::Currency => "currency",
-            Refusal::Provider => "provider",
-        }
-    }
 }
 
 /// Inserts a checkout. False when its idempotency key was used before. If another transaction is
@@ -128,9 +118,7 @@ fn read(row: &Row) -> Result<Checkout> {
     let session_id: Option<String> = row.get("session_id")?;
     let url: Option<String> = row.get("url")?;
     let expires_at: Option<i64> = row.get("expires_at")?;
-    let refusal = Refusal::ALL
-        .into_iter()
-        .find(|it| Some(it.as_str()) == refusal.as_deref());
+    let refusal = refusal.and_then(|it| it.parse().ok());
     let state = match (state.as_str(), session_id, url, refusal) {
         ("pending", ..) => State::Pending,
         ("open", Some(session_id), Some(url), _) => State::Open(PaymentPage {
@@ -181,7 +169,7 @@ pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> 
         "update checkouts set state = 'refused', refusal = $1, updated_at = $2
          where id = $3 and state = 'pending'",
     )
-    .bind(refusal.as_str())
+    .bind(refusal.into_str())
     .bind(now.0)
     .bind(id)
     .changed_one()

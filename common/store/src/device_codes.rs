@@ -18,34 +18,18 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::sql::{Db, Error, Result, Tx};
 use domain::time::Timestamp;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum State {
     Pending,
     Doubted,
     Authorized,
     Denied,
-}
-
-impl State {
-    const ALL: [State; 4] = [
-        State::Pending,
-        State::Doubted,
-        State::Authorized,
-        State::Denied,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            State::Pending => "pending",
-            State::Doubted => "doubted",
-            State::Authorized => "authorized",
-            State::Denied => "denied",
-        }
-    }
 }
 
 /// A device login that is under way.
@@ -110,7 +94,7 @@ pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
         .await?;
     let Some(row) = row else { return Ok(None) };
     let state: String = row.get("state")?;
-    let state = State::ALL.into_iter().find(|one| one.as_str() == state);
+    let state = state.parse().ok();
     let interval: i64 = row.get("interval_seconds")?;
     Ok(Some(Login {
         state: state.ok_or_else(|| Error::Decode("an unknown state".into()))?,
@@ -157,7 +141,7 @@ pub async fn end_turn(db: &Db, hash: &Hash, until: Timestamp, next: Next) -> Res
     )
     .bind(hash.0.as_slice())
     .bind(until.0)
-    .bind(next.state.as_str())
+    .bind(next.state.into_str())
     .bind(if next.is_paused { -interval } else { interval })
     .bind(next.poll_at.0)
     .done()

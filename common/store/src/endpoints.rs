@@ -162,7 +162,7 @@ pub async fn states(db: &Db) -> Result<[(State, i64); 4]> {
         .await?;
     for row in &rows {
         let of: String = row.get("state")?;
-        if let Some((_, count)) = states.iter_mut().find(|(state, _)| state.as_str() == of) {
+        if let Some((_, count)) = states.iter_mut().find(|(state, _)| state.into_str() == of) {
             *count = row.get("n")?;
         }
     }
@@ -238,7 +238,7 @@ pub async fn set_state(tx: &mut Tx, id: Uuid, state: State, now: Timestamp) -> R
              failures = case when $1 = 'active' then 0 else failures end
          where id = $3 and state <> $1 and ($1 = 'active' or state = 'active')",
     )
-    .bind(state.as_str())
+    .bind(state.into_str())
     .bind(now.0)
     .bind(id)
     .changed_one()

@@ -28,7 +28,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
         column("shop", moved.iter().map(|it| it.key.0.as_str())),
         column("order_id", moved.iter().map(|it| it.key.1)),
         column("cycle", moved.iter().map(|it| it.cycle.as_str())),
-        column("state", moved.iter().map(|it| it.state.as_str())),
+        column("state", moved.iter().map(|it| it.state.into_str())),
         column("requested_at", moved.iter().map(|_| now.0)),
         column("cancelled_at", moved.iter().map(cancelled)),
         column("updated_at", moved.iter().map(|_| now.0)),
@@ -55,7 +55,7 @@ pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<Cycle, bool>> {
             let (cycle, state): (String, String) = (row.get("cycle")?, row.get("state")?);
             Ok((
                 Cycle::named(Some(&cycle)),
-                state == FulfillmentState::Requested.as_str(),
+                state == FulfillmentState::Requested.into_str(),
             ))
         })
         .await

@@ -1,6 +1,7 @@
 //! The `fulfillments` table: how far the fulfilment of each order is, one row for each order.
 
 use std::collections::BTreeMap;
+use strum::IntoStaticStr;
 
 use crate::sql::{Db, Result, Tx, column};
 use crate::{json, parsed};
@@ -10,7 +11,8 @@ use domain::order::outcome::{FulfillmentState, Level};
 use domain::time::Timestamp;
 
 /// The outcome of the request at the storefront.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum ProviderState {
     /// A job will create the fulfilment there.
     Pending,
@@ -19,17 +21,6 @@ pub enum ProviderState {
     NotNeeded,
     /// The storefront refuses the request for good.
     Failed,
-}
-
-impl ProviderState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ProviderState::Pending => "pending",
-            ProviderState::Created => "created",
-            ProviderState::NotNeeded => "not_needed",
-            ProviderState::Failed => "failed",
-        }
-    }
 }
 
 /// A fulfilment whose state has changed.
@@ -50,7 +41,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
             .iter()
             .map(move |it| (it.state == state).then_some(now.0))
     };
-    let pending = |it: &Moved<'_>| it.provider_job.map(|_| ProviderState::Pending.as_str());
+    let pending = |it: &Moved<'_>| it.provider_job.map(|_| ProviderState::Pending.into_str());
     let requested: Vec<Option<String>> = moved
         .iter()
         .map(|it| it.requested.map(json).transpose())
@@ -59,7 +50,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
         column("requested_units", requested.iter().map(Option::as_deref)),
         column("shop", moved.iter().map(|it| it.key.0.as_str())),
         column("order_id", moved.iter().map(|it| it.key.1)),
-        column("state", moved.iter().map(|it| it.state.as_str())),
+        column("state", moved.iter().map(|it| it.state.into_str())),
         column("initiated_at", moved.iter().map(|_| now.0)),
         column("updated_at", moved.iter().map(|_| now.0)),
         column("requested_at", reached(FulfillmentState::Requested)),
@@ -114,7 +105,7 @@ pub async fn is_wanted(db: &Db, key: &OrderKey, job: JobId) -> Result<bool> {
     )
     .bind(key.0.as_str())
     .bind(key.1)
-    .bind(FulfillmentState::Requested.as_str())
+    .bind(FulfillmentState::Requested.into_str())
     .bind(job)
     .is_any()
     .await
@@ -136,7 +127,7 @@ pub async fn answered(
          where shop = $4 and order_id = $5 and provider_job_id = $6
            and provider_state in ('pending', 'failed') and provider_state <> $1",
     )
-    .bind(state.as_str())
+    .bind(state.into_str())
     .bind(provider_id)
     .bind(now.0)
     .bind(key.0.as_str())

@@ -2,14 +2,16 @@
 //! reason. No personal data.
 
 use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::sql::{Db, Result, Row};
 use domain::money::decimal;
 use domain::time::Timestamp;
 
 /// Why people must decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Reason {
     /// Several orders claim one agreement, so its payments are linked to none of them.
     AgreementClaimedTwice,
@@ -20,19 +22,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 3] = [
-        Reason::AgreementClaimedTwice,
-        Reason::PaidInPart,
-        Reason::RefundIsYours,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::AgreementClaimedTwice => "agreement_claimed_twice",
-            Reason::PaidInPart => "paid_in_part",
-            Reason::RefundIsYours => "refund_is_yours",
-        }
-    }
+    pub const ALL: [Reason; 3] = *Reason::VARIANTS.as_array().unwrap();
 
     /// What people can do about it.
     pub fn mend(self) -> &'static str {

@@ -13,6 +13,7 @@
 //!   the done job is cut, and together with the row of the job.
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use crate::sql::{Db, Result, Row, Tx};
 use domain::job::JobId;
@@ -22,7 +23,8 @@ use domain::time::Timestamp;
 pub const LAST: i64 = 20;
 
 /// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Outcome {
     /// It failed, and the job runs again.
     Retried,
@@ -30,16 +32,6 @@ pub enum Outcome {
     Dead,
     /// The call must be made later, and no failure is counted.
     Deferred,
-}
-
-impl Outcome {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Retried => "retried",
-            Outcome::Dead => "dead",
-            Outcome::Deferred => "deferred",
-        }
-    }
 }
 
 /// An attempt to be stored.
@@ -68,7 +60,7 @@ pub async fn add(tx: &mut Tx, job: JobId, new: &NewAttempt<'_>) -> Result<()> {
         .bind(job)
         .bind(new.started_at.0)
         .bind(new.duration_ms)
-        .bind(new.outcome.as_str())
+        .bind(new.outcome.into_str())
         .bind(new.error)
         .bind(new.status.map(i64::from))
         .fetch_one()

@@ -54,9 +54,9 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
         .collect();
     let columns = [
         column("id", jobs.iter().map(|job| job.id)),
-        column("queue", jobs.iter().map(|job| job.queue.as_str())),
+        column("queue", jobs.iter().map(|job| job.queue.into_str())),
         column("kind", jobs.iter().map(|job| job.kind.as_str())),
-        column("source", jobs.iter().map(|job| job.source.as_str())),
+        column("source", jobs.iter().map(|job| job.source.into_str())),
         column("shop", jobs.iter().map(|job| job.shop.as_deref())),
         column(
             "external_id",
@@ -69,7 +69,7 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
             jobs.iter().map(|job| job.api_version.as_deref()),
         ),
         column("body", jobs.iter().map(|job| job.body.as_ref())),
-        column("state", jobs.iter().map(|job| job.state.as_str())),
+        column("state", jobs.iter().map(|job| job.state.into_str())),
         column("run_at", jobs.iter().map(|job| job.run_at.0)),
         column(
             "notified_at",
@@ -323,7 +323,7 @@ pub async fn requeue_as_seen(
         .bind(now.0)
         .bind(notified_at.map(|at| at.0))
         .bind(job.id)
-        .bind(job.state.as_str())
+        .bind(job.state.into_str())
         .bind(job.finished_at.0)
         .changed_one().await
 }
@@ -514,7 +514,7 @@ pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
         "update jobs set notified_at = null
          where queue = $1 and state = 'ready' and notified_at is not null",
     )
-    .bind(queue.as_str())
+    .bind(queue.into_str())
     .done()
     .await
 }
@@ -806,8 +806,8 @@ pub async fn is_any_dead(db: &Db) -> Result<bool> {
 pub async fn count(db: &Db, queue: Queue, state: State) -> Result<i64> {
     let row = db
         .query("select count(*) as jobs from jobs where queue = $1 and state = $2")
-        .bind(queue.as_str())
-        .bind(state.as_str())
+        .bind(queue.into_str())
+        .bind(state.into_str())
         .fetch_one()
         .await?;
     row.get("jobs")

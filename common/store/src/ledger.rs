@@ -29,7 +29,7 @@ pub async fn append(tx: &mut Tx, entries: &[NewEntry], now: Timestamp) -> Result
             entries.iter().map(|entry| entry.payment_id.as_str()),
         ),
         column("number", entries.iter().map(|entry| entry.number)),
-        column("entry", postings().map(|it| it.entry.as_str())),
+        column("entry", postings().map(|it| it.entry.into_str())),
         column("account", accounts.iter().map(String::as_str)),
         column("amount_minor", postings().map(|it| it.minor)),
         column("currency", postings().map(|it| it.currency.as_str())),
@@ -300,7 +300,7 @@ fn expected(postings: &[Posting]) -> Sums {
     let mut sums = Sums::new();
     for posting in postings {
         let key = (
-            posting.entry.as_str().to_owned(),
+            posting.entry.into_str().to_owned(),
             posting.account.to_string(),
             posting.currency.to_string(),
         );

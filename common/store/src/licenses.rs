@@ -95,7 +95,7 @@ impl License {
 fn tier(row: &Row) -> Result<Tier> {
     let text: String = row.get("tier")?;
     text.parse()
-        .map_err(|error: domain::license::UnknownTier| Error::Decode(error.into()))
+        .map_err(|error: domain::names::Unknown| Error::Decode(error.into()))
 }
 
 /// Makes all other grants and additions wait until the transaction ends.
@@ -122,7 +122,7 @@ pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<Lice
          values ($1, $2, $3, $4, 'active', $5, $6, $7, $7)",
     )
     .bind(id)
-    .bind(grant.tier.as_str())
+    .bind(grant.tier.into_str())
     .bind(user)
     .bind(org)
     .bind(grant.expires_at.map(|at| at.0))
@@ -401,7 +401,7 @@ pub async fn of_customers_others(
          order by orgs.name, licenses.id"
     ))
     .bind(org)
-    .bind(tier.as_str())
+    .bind(tier.into_str())
     .bind(customer.subscription_id)
     .bind(customer.owner)
     .all(License::read)

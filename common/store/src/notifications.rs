@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use crate::orders::{self, Claim};
@@ -17,7 +18,8 @@ use domain::time::Timestamp;
 /// A payment of the customer has failed.
 pub const PAYMENT_FAILED: &str = "payment_failed";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum State {
     /// No mail is configured, so the notification is shown but not sent.
     Kept,
@@ -35,21 +37,6 @@ pub enum State {
     Failed,
 }
 
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Kept => "kept",
-            State::Pending => "pending",
-            State::Sent => "sent",
-            State::NoAddress => "no_address",
-            State::NotNeeded => "not_needed",
-            State::TooLate => "too_late",
-            State::Refused => "refused",
-            State::Failed => "failed",
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct NewNotification {
     pub id: Uuid,
@@ -63,7 +50,7 @@ pub async fn insert(tx: &mut Tx, rows: &[NewNotification], now: Timestamp) -> Re
         column("id", rows.iter().map(|row| row.id)),
         column("kind", rows.iter().map(|row| row.kind)),
         column("payment_id", rows.iter().map(|row| row.payment_id.as_str())),
-        column("state", rows.iter().map(|row| row.state.as_str())),
+        column("state", rows.iter().map(|row| row.state.into_str())),
         column("created_at", rows.iter().map(|_| now.0)),
         column("updated_at", rows.iter().map(|_| now.0)),
     ];
@@ -83,7 +70,7 @@ pub async fn ended(
         "update notifications set state = $1, error = $2, updated_at = $3
          where id = $4 and state in ('pending', 'failed')",
     )
-    .bind(state.as_str())
+    .bind(state.into_str())
     .bind(error)
     .bind(now.0)
     .bind(id)

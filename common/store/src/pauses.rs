@@ -33,7 +33,7 @@ fn as_scope_and_name<S: Serializer>(
 ) -> std::result::Result<S::Ok, S::Error> {
     use serde::ser::SerializeMap as _;
     let mut map = serializer.serialize_map(Some(2))?;
-    map.serialize_entry("scope", target.scope().as_str())?;
+    map.serialize_entry("scope", target.scope().into_str())?;
     map.serialize_entry("name", target.name())?;
     map.end()
 }
@@ -82,7 +82,7 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<Pause>> {
 fn read(row: &Row) -> Result<Pause> {
     let mut target = None;
     for scope in Scope::ALL {
-        if let Some(name) = row.get::<Option<String>>(scope.as_str())? {
+        if let Some(name) = row.get::<Option<String>>(scope.into_str())? {
             let read = Target::new(scope, &name);
             target = Some(read.map_err(|error| Error::Decode(Box::new(error)))?);
         }
@@ -162,7 +162,7 @@ pub async fn defer(
            and run_at = $3 and id in ($4..)",
     )
     .bind(until.0 - now.0)
-    .bind(Queue::Endpoints.as_str())
+    .bind(Queue::Endpoints.into_str())
     .bind(until.0)
     .bind(ids.to_vec())
     .done()
@@ -193,7 +193,7 @@ pub async fn wake(
          )",
     )
     .bind(now.0)
-    .bind(queue.as_str())
+    .bind(queue.into_str())
     .bind(kind)
     .bind(until.0)
     .bind(limit)

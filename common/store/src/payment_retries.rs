@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use crate::parsed;
@@ -14,7 +15,8 @@ use domain::payment::PaymentError;
 use domain::time::Timestamp;
 
 /// How an attempt ended, or that it is still to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum State {
     Scheduled,
     Succeeded,
@@ -25,19 +27,6 @@ pub enum State {
     Failed,
     /// The reason for the attempt disappeared before it was made. The code says why.
     Stopped,
-}
-
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Scheduled => "scheduled",
-            State::Succeeded => "succeeded",
-            State::Pending => "pending",
-            State::Declined => "declined",
-            State::Failed => "failed",
-            State::Stopped => "stopped",
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +47,7 @@ pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result
         ),
         column("number", retries.iter().map(|retry| retry.number)),
         column("job_id", retries.iter().map(|retry| retry.job_id)),
-        column("state", retries.iter().map(|_| State::Scheduled.as_str())),
+        column("state", retries.iter().map(|_| State::Scheduled.into_str())),
         column("due_at", retries.iter().map(|retry| retry.due_at.0)),
         column("updated_at", retries.iter().map(|_| now.0)),
     ];
@@ -105,7 +94,7 @@ pub async fn ended(
         "update payment_retries set state = $1, code = $2, updated_at = $3
          where payment_id = $4 and number = $5 and state in ('scheduled', 'failed')",
     )
-    .bind(state.as_str())
+    .bind(state.into_str())
     .bind(code)
     .bind(now.0)
     .bind(payment_id)
@@ -265,7 +254,7 @@ pub async fn take_turn(
         return Ok(Turn::At(next));
     }
     let is_first = row.get::<Option<i64>>("tried_at")?.is_none();
-    let has_failed = row.get::<String>("state")? == State::Failed.as_str();
+    let has_failed = row.get::<String>("state")? == State::Failed.into_str();
     let key_number = row.get::<i64>("key_number")? + i64::from(has_failed);
     note_try(&mut tx, payment_id, number, key_number, now).await?;
     tx.commit().await?;

@@ -239,7 +239,7 @@ async fn insert(tx: &mut Tx, keys: &Keys, opened: &[Opened<'_>]) -> Result<()> {
         column("phone_key", rows().map(phone)),
         column("body_key", rows().map(|it| it.body_key)),
         column("repeats", rows().map(|it| it.repeats)),
-        column("state", rows().map(|it| it.state().as_str())),
+        column("state", rows().map(|it| it.state().into_str())),
         column("received_at", rows().map(|it| it.job.created_at.0)),
         column("due_at", rows().map(|it| it.due_at().0)),
         column("held_until", rows().map(Opened::held_until)),
@@ -305,7 +305,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEnt
          order by privacy_requests.due_at, privacy_requests.id
          limit $5"
     ))
-    .bind(filter.state.map_or("", State::as_str))
+    .bind(filter.state.map_or("", |it| it.into_str()))
     .bind(filter.topic.map_or("", |topic| topic.into_str()))
     .bind(filter.shop.as_deref().unwrap_or_default())
     .bind(i64::from(filter.open))
@@ -392,12 +392,15 @@ pub async fn set_state(
     now: Timestamp,
 ) -> Result<bool> {
     let is_end = matches!(to, State::Done | State::Cancelled);
-    let from: Vec<String> = from.iter().map(|state| state.as_str().to_owned()).collect();
+    let from: Vec<String> = from
+        .iter()
+        .map(|state| state.into_str().to_owned())
+        .collect();
     tx.query(
         "update privacy_requests set state = $1, finished_at = $2
          where id = $3 and state in ($4..)",
     )
-    .bind(to.as_str())
+    .bind(to.into_str())
     .bind(is_end.then_some(now.0))
     .bind(id)
     .bind(from)
@@ -763,7 +766,7 @@ fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>>
 impl RequestEntry {
     /// True when the request is held until an operator confirms that it is meant.
     pub fn waits(&self) -> bool {
-        self.state == State::Held.as_str() && self.held_until.is_none() && self.held.is_none()
+        self.state == State::Held.into_str() && self.held_until.is_none() && self.held.is_none()
     }
 }
 
@@ -795,7 +798,7 @@ fn read(row: &Row) -> Result<RequestEntry> {
         customer_id,
         customer_id_text: customer_id.map(|id| id.to_string()),
         repeats: row.get("repeats")?,
-        code: (state == State::Failed.as_str()).then_some(Code::Privacy.id()),
+        code: (state == State::Failed.into_str()).then_some(Code::Privacy.id()),
         state,
         received_at: Timestamp(row.get("received_at")?),
         due_at: Timestamp(row.get("due_at")?),

@@ -8,12 +8,14 @@ use crate::sql::{Db, Result, Row, Tx, column};
 use domain::money::{Currency, Money};
 use domain::order::OrderKey;
 use domain::time::Timestamp;
+use strum::IntoStaticStr;
 
 /// The payment id of a refund to which no payment is linked. The storefront refunds the money
 /// itself.
 pub const NO_PAYMENT: &str = "";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum State {
     /// The refund is owed, but Waybill does not issue it.
     Recorded,
@@ -24,18 +26,6 @@ pub enum State {
     AlreadyRefunded,
     /// The provider refuses the refund for good.
     Failed,
-}
-
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Recorded => "recorded",
-            State::Requested => "requested",
-            State::Issued => "issued",
-            State::AlreadyRefunded => "already_refunded",
-            State::Failed => "failed",
-        }
-    }
 }
 
 /// A refund as it is stored.
@@ -137,7 +127,7 @@ pub async fn save(
         column("shop", refunds.iter().map(|_| key.0.as_str())),
         column("order_id", refunds.iter().map(|_| key.1)),
         column("payment_id", refunds.iter().map(|it| it.payment_id)),
-        column("state", refunds.iter().map(|it| it.state.as_str())),
+        column("state", refunds.iter().map(|it| it.state.into_str())),
         column("amount_minor", refunds.iter().map(|it| it.amount_minor)),
         column("currency", refunds.iter().map(|it| it.currency.as_deref())),
         column("created_at", refunds.iter().map(|_| now.0)),
@@ -200,7 +190,7 @@ pub async fn begin_try(
         return Ok(None);
     };
     let is_first = row.get::<Option<i64>>("tried_at")?.is_none();
-    let has_failed = row.get::<String>("state")? == State::Failed.as_str();
+    let has_failed = row.get::<String>("state")? == State::Failed.into_str();
     let key_number = row.get::<i64>("key_number")? + i64::from(has_failed);
     note_try(&mut tx, key, payment_id, key_number, now).await?;
     tx.commit().await?;
@@ -266,7 +256,7 @@ pub async fn answered(
          where shop = $5 and order_id = $6 and payment_id = $7
            and state in ('recorded', 'requested', 'failed') and state <> $1",
     )
-    .bind(answer.state.as_str())
+    .bind(answer.state.into_str())
     .bind(answer.amount_minor)
     .bind(answer.provider_id.as_deref())
     .bind(now.0)

@@ -39,7 +39,7 @@ pub async fn verified(db: &Db, last: &BTreeMap<(Source, &str), Timestamp>) -> Re
         return Ok(());
     }
     let columns = [
-        column("source", last.keys().map(|(source, _)| source.as_str())),
+        column("source", last.keys().map(|(source, _)| source.into_str())),
         column("fingerprint", last.keys().map(|(_, secret)| *secret)),
         column("verified_at", last.values().map(|at| at.0)),
     ];
@@ -62,11 +62,11 @@ pub async fn list(db: &Db, set: &BTreeMap<Source, Vec<String>>) -> Result<Vec<En
         last.insert(key, Timestamp(row.get("verified_at")?));
     }
     let of = |source: Source, place: usize, fingerprint: &String| Entry {
-        source: source.as_str(),
+        source: source.into_str(),
         place,
         fingerprint: fingerprint.clone(),
         verified_at: last
-            .get(&(source.as_str().to_owned(), fingerprint.clone()))
+            .get(&(source.into_str().to_owned(), fingerprint.clone()))
             .copied(),
     };
     let all = set.iter().flat_map(|(source, fingerprints)| {

@@ -23,7 +23,7 @@ pub struct DeliveryId(Uuid);
 impl DeliveryId {
     /// `id` is the provider's; two sources may have the same one.
     pub fn new(source: Source, id: &str) -> Self {
-        Self::from_text(source.as_str(), id)
+        Self::from_text(source.into_str(), id)
     }
 
     fn from_text(source: &str, id: &str) -> Self {

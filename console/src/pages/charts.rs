@@ -225,8 +225,8 @@ fn numbers(span: &Span, now: Timestamp, measured: &[Measure]) -> Numbers {
             .collect();
         let mut values: Vec<Option<i64>> = Delivery::ALL.map(|it| Some(value(it.name()))).into();
         values.extend([50, 95].map(|percent| percentile(&classes, percent)));
-        values.extend(Queue::ALL.map(|queue| Some(value(&due(queue.as_str())))));
-        values.extend(Queue::ALL.map(|queue| Some(value(&oldest(queue.as_str())))));
+        values.extend(Queue::ALL.map(|queue| Some(value(&due(queue.into_str())))));
+        values.extend(Queue::ALL.map(|queue| Some(value(&oldest(queue.into_str())))));
         (at, values)
     };
     Numbers {

@@ -3,7 +3,6 @@
 
 use axum::response::Response;
 use domain::api_key::Role;
-use domain::job::Queue;
 use domain::time::Timestamp;
 use operators::operations as flow;
 use store::jobs::LOOKED_THROUGH;
@@ -63,7 +62,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field(
                 "queue",
                 "Queue",
-                filter.queue.map_or("", Queue::as_str),
+                filter.queue.map_or("", |it| it.into_str()),
                 &["orders", "payments", "privacy", "endpoints"],
             ),
             field("kind", "Kind, with * for any text", &filter.kind, &[]),
@@ -103,7 +102,10 @@ fn filter(fields: &Fields) -> Result<Filter, Error> {
 /// The same as fields.
 fn fields(filter: &Filter) -> Vec<(&'static str, String)> {
     vec![
-        ("queue", filter.queue.map_or("", Queue::as_str).to_owned()),
+        (
+            "queue",
+            filter.queue.map_or("", |it| it.into_str()).to_owned(),
+        ),
         ("kind", filter.kind.clone()),
         ("shop", filter.shop.clone()),
         ("error", filter.error.clone()),

@@ -137,7 +137,7 @@ fn about(line: &Line) -> Cell {
     let Some(id) = &line.object_id else {
         return Cell::None;
     };
-    if line.source == Source::Payment.as_str() {
+    if line.source == Source::Payment.into_str() {
         return Cell::link(id.as_str(), shown::of_provider(id));
     }
     if id.parse::<i64>().is_ok() {

@@ -38,7 +38,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     for it in endpoints::list(visit.db()).await? {
         table.row(vec![
             Cell::text(it.url.as_str()),
-            shown::state(it.state.as_str()),
+            shown::state(it.state.into_str()),
             Cell::maybe_time(it.delivered_at),
             Cell::maybe_time(it.failing_since),
             Cell::Number(it.failures),
@@ -94,7 +94,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         kind: "Endpoint",
         title: it.url.clone(),
         facts: vec![
-            ("State", shown::state(it.state.as_str())),
+            ("State", shown::state(it.state.into_str())),
             ("Types", Cell::text(types(&it))),
             ("Last accepted", Cell::maybe_time(it.delivered_at)),
             ("Failing since", Cell::maybe_time(it.failing_since)),
@@ -353,7 +353,7 @@ pub async fn ask_remove(visit: Visit<Operator>) -> Result<Response, Error> {
         ],
         facts: vec![
             ("Endpoint", Cell::text(it.url.as_str())),
-            ("State", shown::state(it.state.as_str())),
+            ("State", shown::state(it.state.into_str())),
             ("Last accepted", Cell::maybe_time(it.delivered_at)),
         ],
         tables: Vec::new(),

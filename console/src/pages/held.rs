@@ -30,7 +30,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             Cell::text(it.shop.as_str()),
             amount(&it),
             Cell::maybe(it.about.as_deref()),
-            Cell::text(it.reason.as_str()),
+            Cell::text(it.reason.into_str()),
             Cell::text(it.reason.mend()),
         ]);
     }

@@ -220,14 +220,14 @@ pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
 async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
     let (job, seen) = meant(write).await?;
     let page = shown::job(job.id);
-    if job.state == State::Ready.as_str()
+    if job.state == State::Ready.into_str()
         || job.finished_at != Some(seen)
         || job.discarded_at.is_some()
     {
         return Ok(act::see(&page, Done::Changed));
     }
     let wanted = match action {
-        Action::Requeue if job.state == State::Done.as_str() => State::Done,
+        Action::Requeue if job.state == State::Done.into_str() => State::Done,
         _ => State::Dead,
     };
     let refused = |why: String| Error::Refused(format!("This job stays as it is: {why}."));
@@ -253,7 +253,7 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
     let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
     let job = jobs::show(visit.db(), id).await?;
     let job = job.ok_or(Error::Unknown("job"))?;
-    let is_dead = job.state == State::Dead.as_str();
+    let is_dead = job.state == State::Dead.into_str();
     let mut about = vec![
         "The job is then done: it is never run again, and its body is removed for good. Its row stays, and \
          the audit says who discarded it."

@@ -26,7 +26,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     keys.retain(|key| match wanted.as_str() {
         "" => key.state == State::Active,
         "all" => true,
-        state => key.state.as_str() == state,
+        state => key.state.into_str() == state,
     });
     let is_cut = keys.len() > MOST;
     keys.truncate(MOST);
@@ -91,7 +91,7 @@ fn state(state: State) -> Cell {
         State::Active => "good",
         State::Expired | State::Revoked => "plain",
     };
-    Cell::State(class, state.as_str().to_owned())
+    Cell::State(class, state.into_str().to_owned())
 }
 
 fn scopes(key: &ApiKeyEntry) -> String {

@@ -229,7 +229,7 @@ fn late(lines: &[backlog::Line], now: Timestamp) -> Vec<Item> {
     };
     let item = |line: &backlog::Line| {
         let (at, old) = since(line.due_since, now);
-        let queue = line.queue.as_str();
+        let queue = line.queue.into_str();
         Item {
             class: "bad",
             what: format!("The queue {queue} is late"),

@@ -23,7 +23,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let mut table = Table::new(&["What", "Name", "Until", "Begun", "By", "Pause"]);
     for it in pauses::in_force(visit.db(), visit.now()).await? {
         table.row(vec![
-            Cell::text(it.target.scope().as_str()),
+            Cell::text(it.target.scope().into_str()),
             Cell::text(it.target.name()),
             Cell::time(it.until),
             Cell::time(it.begun_at),
@@ -84,7 +84,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         title: it.target.to_string(),
         facts: vec![
             ("State", Cell::State("plain", state.to_owned())),
-            ("What", Cell::text(it.target.scope().as_str())),
+            ("What", Cell::text(it.target.scope().into_str())),
             ("Name", Cell::text(it.target.name())),
             ("Until", Cell::time(it.until)),
             ("Begun", Cell::time(it.begun_at)),
@@ -152,12 +152,12 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
 
 /// What can be paused, as the form has it.
 fn choices() -> Vec<String> {
-    let of = |scope: Scope, name: &str| format!("{} {name}", scope.as_str());
+    let of = |scope: Scope, name: &str| format!("{} {name}", scope.into_str());
     let queues = Queue::ALL.into_iter();
-    let queues = queues.map(|queue| of(Scope::Queue, queue.as_str()));
+    let queues = queues.map(|queue| of(Scope::Queue, queue.into_str()));
     let providers = Provider::ALL.into_iter();
-    let providers = providers.map(|provider| of(Scope::Provider, provider.as_str()));
-    let shop = Scope::Shop.as_str().to_owned();
+    let providers = providers.map(|provider| of(Scope::Provider, provider.into_str()));
+    let shop = Scope::Shop.into_str().to_owned();
     queues.chain(providers).chain([shop]).collect()
 }
 

@@ -317,7 +317,7 @@ pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
         id: it.id,
         candidates: candidates(&held),
         is_cut: held.is_cut,
-        may: visit.may(Role::Privacy) && it.state == State::Held.as_str(),
+        may: visit.may(Role::Privacy) && it.state == State::Held.into_str(),
     };
     Ok(Html(page.to_string()).into_response())
 }

@@ -119,7 +119,7 @@ fn sums(postings: &[Posting]) -> BTreeMap<String, i128> {
     for posting in postings {
         let account = format!(
             "{} {} {}",
-            posting.entry.as_str(),
+            posting.entry.into_str(),
             posting.account,
             posting.currency
         );

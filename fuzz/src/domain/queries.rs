@@ -149,7 +149,7 @@ fn names(given: &str) {
         assert_eq!(scope.to_string(), given);
     }
     if let Ok(tier) = given.parse::<Tier>() {
-        assert_eq!(tier.as_str(), given);
+        assert_eq!(tier.into_str(), given);
     }
     for scope in Paused::ALL {
         if let Ok(target) = Target::new(scope, given) {

@@ -50,7 +50,7 @@ impl Refused {
     ) -> Self {
         metrics::counter!(
             "waybill_signatures_refused_total",
-            "source" => source.as_str(), "reason" => why.label()
+            "source" => source.into_str(), "reason" => why.into_str()
         )
         .increment(1);
         let is_missing = why == SignatureError::Missing;
@@ -59,7 +59,7 @@ impl Refused {
         if let Some(Clue { header, .. }) = clue {
             metrics::counter!(
                 "waybill_deliveries_of_another_profile_total",
-                "source" => source.as_str(), "header" => header
+                "source" => source.into_str(), "header" => header
             )
             .increment(1);
         }

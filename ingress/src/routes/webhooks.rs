@@ -174,7 +174,7 @@ async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<
             app.measures.delivery(measures::Delivery::Accepted);
             metrics::counter!(
                 "waybill_deliveries_accepted_total",
-                "source" => source.as_str(), "known" => known
+                "source" => source.into_str(), "known" => known
             )
             .increment(1);
             api_version::count(source, version.as_deref());
@@ -185,7 +185,7 @@ async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<
         Verdict::Duplicate => {
             app.measures.delivery(measures::Delivery::Duplicate);
             metrics::counter!(
-                "waybill_deliveries_duplicate_total", "source" => source.as_str()
+                "waybill_deliveries_duplicate_total", "source" => source.into_str()
             )
             .increment(1);
         }
@@ -196,7 +196,7 @@ async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<
 /// Reports a delivery that has no effect although its topic or type has a handler, because nobody
 /// would notice it otherwise.
 fn count_not_understood(app: &App, source: Source, profile: &'static str, why: &'static str) {
-    let source = source.as_str();
+    let source = source.into_str();
     metrics::counter!(
         "waybill_deliveries_not_understood_total", "source" => source, "profile" => profile
     )
@@ -232,7 +232,7 @@ pub fn count_from_zero(config: &Config) {
         (Source::Payment, config.payment_profile.name),
     ];
     for (source, profile) in profiles {
-        let source = source.as_str();
+        let source = source.into_str();
         for known in ["yes", "no"] {
             metrics::counter!(
                 "waybill_deliveries_accepted_total",
@@ -250,7 +250,7 @@ pub fn count_from_zero(config: &Config) {
             )
             .increment(0);
         }
-        for reason in SignatureError::ALL.map(SignatureError::label) {
+        for reason in SignatureError::ALL.map(|it| it.into_str()) {
             metrics::counter!(
                 "waybill_signatures_refused_total", "source" => source, "reason" => reason
             )
@@ -329,7 +329,7 @@ pub struct Cause {
 impl Cause {
     fn of(source: Source, refused: &Refused) -> Self {
         Cause {
-            source: source.as_str(),
+            source: source.into_str(),
             reason: refused.error.reason(),
             header: refused.clue.map(|clue| clue.header),
             advice: Some(refused.advice(source)).filter(|advice| !advice.is_empty()),
@@ -420,7 +420,7 @@ fn log_refusal(app: &App, cause: Cause, refused: &Refused, sender: &Sender) {
         header,
         advice,
     } = cause;
-    let signature = refused.signature.map(SignatureError::label);
+    let signature = refused.signature.map(|it| it.into_str());
     tracing::info!(
         source,
         reason,

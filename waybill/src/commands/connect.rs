@@ -256,7 +256,7 @@ fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
     }));
     Ok(Guide {
         provider: asked.name(),
-        source: asked.source().as_str(),
+        source: asked.source().into_str(),
         url: format!("{base}{}", asked.path()),
         page: asked.setup().page,
         topics: asked.topics(),
@@ -494,7 +494,7 @@ async fn wait(db: &Db, asked: Asked, arguments: &Arguments) -> Result<()> {
     let seconds = within.as_secs();
     terminal::err(&format!(
         "\nWaiting up to {seconds} s for a signed delivery of the {}; Ctrl-C ends it.\n",
-        asked.source().as_str()
+        asked.source().into_str()
     ));
     let mut refused = None;
     let first = first_delivery(&mut follower, asked, arguments.json, &mut refused);
@@ -521,7 +521,7 @@ async fn first_delivery(
                     if line.outcome == Outcome::Refused {
                         show(&line, is_json)?;
                         *refused = Some(*line);
-                    } else if line.source == asked.source().as_str() {
+                    } else if line.source == asked.source().into_str() {
                         return Ok(*line);
                     }
                 }

@@ -220,7 +220,7 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     let Some(job) = jobs::show(db, id).await? else {
         bail!("{}", unknown(id));
     };
-    if job.state != State::Dead.as_str() {
+    if job.state != State::Dead.into_str() {
         bail!(
             "job {id} is {}, not dead: waybill jobs show {id}",
             job.state

@@ -326,7 +326,7 @@ fn rows(jobs: &[Summary], now: Timestamp) -> String {
 /// When a job that waits runs the next time. A job that a worker has claimed for a call is due when
 /// the claim ends.
 fn next_run(job: &Summary, now: Timestamp) -> String {
-    if job.state != State::Ready.as_str() {
+    if job.state != State::Ready.into_str() {
         "-".to_owned()
     } else if job.run_at <= now {
         "now".to_owned()
@@ -404,7 +404,7 @@ pub fn describe(job: &Summary) -> String {
     if let Some(at) = job.discarded_at {
         facts.row(["discarded".into(), zone::time(at)]);
     }
-    if job.state == State::Ready.as_str() {
+    if job.state == State::Ready.into_str() {
         facts.row(["next run".into(), zone::time(job.run_at)]);
     }
     facts.row(["attempts".into(), job.attempts.to_string()]);

@@ -172,7 +172,7 @@ fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
         rows.row([
             key.id.to_string(),
             key.name,
-            key.state.as_str().to_owned(),
+            key.state.into_str().to_owned(),
             scopes.unwrap_or_else(|| "all".to_owned()),
             key.rights
                 .shops

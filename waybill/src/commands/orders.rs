@@ -332,7 +332,7 @@ fn waiting(held: &[Held]) -> String {
                 zone::time(it.updated_at),
             ]);
         }
-        let heading = format!("{}: {}\n", reason.as_str(), reason.mend());
+        let heading = format!("{}: {}\n", reason.into_str(), reason.mend());
         text.push(heading + &table.render());
     }
     text.join("\n")

@@ -242,7 +242,7 @@ async fn list(db: &Db, json: bool, when: When) -> Result<()> {
         tx.rollback().await?;
         let names: Vec<String> = members.iter().map(ToString::to_string).collect();
         let tiers: Vec<Tier> = licenses.iter().map(|license| license.tier).collect();
-        let shown: Vec<&str> = tiers.iter().map(|tier| tier.as_str()).collect();
+        let shown: Vec<&str> = tiers.iter().map(Tier::into_str).collect();
         let counting = tier(&licenses, when);
         let lacking = seats_lacking(counting, members.len());
         let over = match lacking {

@@ -122,7 +122,7 @@ async fn list(db: &Db, json: bool) -> Result<()> {
     let mut rows = Table::new(["WHAT", "NAME", "UNTIL", "AGE", "BY"]);
     for pause in pauses {
         rows.row([
-            pause.target.scope().as_str().to_owned(),
+            pause.target.scope().into_str().to_owned(),
             pause.target.name().to_owned(),
             zone::time(pause.until),
             age::text(now, pause.begun_at),

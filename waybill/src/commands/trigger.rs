@@ -311,7 +311,7 @@ async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
             break None;
         };
         let handled = Kind::of(delivery.source, &job.kind).is_some();
-        let waiting = job.state == State::Ready.as_str() && job.attempts == 0 && handled;
+        let waiting = job.state == State::Ready.into_str() && job.attempts == 0 && handled;
         if !waiting || clock.now() > until {
             break Some(job);
         }
@@ -384,7 +384,7 @@ fn report(
         table::print("\nIt is a duplicate: it was taken before, and nothing changes.\n")?;
     }
     table::print(&format!("\n{}", crate::commands::jobs::describe(job)))?;
-    if job.state == State::Ready.as_str() {
+    if job.state == State::Ready.into_str() {
         table::print("\nIt waits: no worker of this version has run it yet.\n")?;
     }
     if let Some(order) = order {

@@ -35,7 +35,7 @@ pub async fn call(parts: &Parts, mailer: Option<&Mailer>, job: &Job) -> Result<A
     let letter = notifications::letter(&parts.db, id).await?;
     let is_open = |letter: &Letter| {
         [State::Pending, State::Failed]
-            .map(State::as_str)
+            .map(|it| it.into_str())
             .contains(&letter.state.as_str())
     };
     let Some(letter) = letter.filter(is_open) else {

@@ -55,7 +55,7 @@ async fn look(connection: &Connection, prefix: &str) -> Result<Topology> {
     }
     for queue in Queue::ALL {
         let arguments = queue_arguments(name("dead"));
-        let found = queue_of(connection, name(queue.as_str()), arguments).await?;
+        let found = queue_of(connection, name(queue.into_str()), arguments).await?;
         topology.queues.push(found);
     }
     topology.dead = Some(queue_of(connection, name("dead"), dead_arguments()).await?);

@@ -4,7 +4,8 @@
 //! came makes no difference.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+
+use strum::{Display, IntoStaticStr};
 
 use super::record::{Cancellation, Record, Restock, Shipment};
 use super::settlement::Settlement;
@@ -16,7 +17,8 @@ use crate::money::Money;
 pub const PAYMENT_CANCELED: &str = "payment_canceled";
 
 /// How far the fulfilment of an order has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum FulfillmentState {
     /// The order is known, but nothing of it is to be shipped yet.
     Initiated,
@@ -24,23 +26,6 @@ pub enum FulfillmentState {
     Requested,
     Fulfilled,
     Cancelled,
-}
-
-impl FulfillmentState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FulfillmentState::Initiated => "initiated",
-            FulfillmentState::Requested => "requested",
-            FulfillmentState::Fulfilled => "fulfilled",
-            FulfillmentState::Cancelled => "cancelled",
-        }
-    }
-}
-
-impl fmt::Display for FulfillmentState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// One tracking number of an order, with the shipment that it belongs to.

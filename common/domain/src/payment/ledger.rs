@@ -16,6 +16,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use strum::IntoStaticStr;
+
 use super::record::{Part, Record};
 use crate::money::Currency;
 
@@ -32,7 +34,8 @@ pub enum Account {
 }
 
 /// What a posting is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum LedgerEntry {
     Captured,
     Released,
@@ -94,16 +97,6 @@ fn flow(record: &Record, entry: LedgerEntry) -> (Account, Account, i64) {
         LedgerEntry::Refunded => {
             let customer = Account::Credited(text(&record.customer));
             (agreement, customer, record.refunded)
-        }
-    }
-}
-
-impl LedgerEntry {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LedgerEntry::Captured => "captured",
-            LedgerEntry::Released => "released",
-            LedgerEntry::Refunded => "refunded",
         }
     }
 }

@@ -150,7 +150,7 @@ fn the_name_of_a_shop_has_at_most_255_characters_that_can_be_seen() {
 #[test]
 fn a_state_is_written_as_it_is_read() {
     let names = ["received", "held", "done", "cancelled", "failed"];
-    assert_eq!(State::ALL.map(State::as_str), names);
+    assert_eq!(State::ALL.map(|it| it.into_str()), names);
     let read = names.map(|name| name.parse::<State>().unwrap());
     assert_eq!(read, State::ALL);
     assert!("open".parse::<State>().is_err());

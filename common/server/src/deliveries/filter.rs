@@ -15,7 +15,7 @@ pub fn fits(filter: &Filter, line: &Line) -> bool {
             || is_like(&filter.kind.to_ascii_lowercase(), &given(&line.topic)))
         && (filter.shop.is_empty() || filter.shop.eq_ignore_ascii_case(&given(&line.shop)))
         && (filter.state.is_empty()
-            || state(line.outcome).is_some_and(|state| filter.state == state.as_str()))
+            || state(line.outcome).is_some_and(|state| filter.state == state.into_str()))
 }
 
 fn state(outcome: Outcome) -> Option<State> {

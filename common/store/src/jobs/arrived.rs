@@ -116,7 +116,7 @@ fn read(row: &Row) -> Result<Arrived> {
     let source: String = row.get("source")?;
     Ok(Arrived {
         id: row.get("id")?,
-        source: if source == Source::Payment.as_str() {
+        source: if source == Source::Payment.into_str() {
             Source::Payment
         } else {
             Source::Storefront

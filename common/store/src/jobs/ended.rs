@@ -83,7 +83,7 @@ impl Default for Filter {
 
 impl Filter {
     fn queue(&self) -> &'static str {
-        self.queue.map_or("", Queue::as_str)
+        self.queue.map_or("", |it| it.into_str())
     }
 
     /// Whether jobs of this queue are searched.
@@ -209,7 +209,7 @@ pub async fn after(
              order by finished_at, id
              limit $9"
         ));
-        let rows = filtered(query, queue.as_str(), filter)
+        let rows = filtered(query, queue.into_str(), filter)
             .bind(died.0)
             .bind(id)
             .bind(rest)
@@ -257,7 +257,7 @@ pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Kinds> {
             matching!(),
             " group by kind order by kind"
         ));
-        let rows = filtered(query, queue.as_str(), filter)
+        let rows = filtered(query, queue.into_str(), filter)
             .bind(i64::MAX)
             .bind(JobId::max())
             .bind(each)
@@ -305,7 +305,7 @@ pub async fn page(
             matching!(),
             " order by finished_at desc, id desc limit $10"
         ));
-        let rows = filtered(query, queue.as_str(), filter)
+        let rows = filtered(query, queue.into_str(), filter)
             .bind(begin.0.0)
             .bind(begin.1)
             .bind(each)
@@ -359,7 +359,7 @@ async fn end(
            and finished_at <= $4 and (finished_at < $4 or id < $5)
          order by finished_at desc, id desc limit 1 offset $6",
     )
-    .bind(queue.as_str())
+    .bind(queue.into_str())
     .bind(filter.from.0)
     .bind(filter.until.0)
     .bind(begin.0.0)
@@ -438,7 +438,7 @@ pub async fn causes(db: &Db, most: i64) -> Result<Vec<Group>> {
                  group by kind, error
                  order by 1, 2",
             )
-            .bind(queue.as_str())
+            .bind(queue.into_str())
             .bind(most)
             .fetch_all()
             .await?;

@@ -62,7 +62,7 @@ pub async fn look(db: &Db, queue: Queue, now: Timestamp) -> Result<Look> {
                      where state = 'ready' and notified_at is not null and queue = $1
                      order by notified_at desc limit 1)",
         )
-        .bind(queue.as_str())
+        .bind(queue.into_str())
         .bind(now.0)
         .fetch_all()
         .await?;
@@ -119,7 +119,7 @@ async fn oldest(
          order by run_at
          limit $4",
     )
-    .bind(queue.as_str())
+    .bind(queue.into_str())
     .bind(kind)
     .bind(now.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
@@ -178,7 +178,7 @@ async fn by_turns(
              )
              select name, nth, id from walk order by n, nth",
         )
-        .bind(queue.as_str())
+        .bind(queue.into_str())
         .bind(kind)
         .bind(turn.as_str())
         .bind(now.0)
@@ -260,7 +260,7 @@ pub async fn take_lost(
              limit $4
              for update skip locked",
         )
-        .bind(queue.as_str())
+        .bind(queue.into_str())
         .bind(before.0)
         .bind(future.0)
         .bind(limit)

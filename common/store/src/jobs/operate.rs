@@ -6,10 +6,9 @@
 //! time changes nothing. Requeuing a call would ask a provider for the same thing a second time.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde_json::json;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use super::ended::Ended;
@@ -17,43 +16,16 @@ use crate::audit;
 use crate::privacy_requests::{self, By};
 use crate::sql::{Db, Result, Tx};
 use domain::job::{JobId, Kind, Queue, Source, State};
+use domain::names::{Unknown, unknown};
 use domain::privacy::State as Progress;
 use domain::time::Timestamp;
 
 /// What an operator does to the jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<Action>)]
 pub enum Action {
     Requeue,
     Discard,
-}
-
-impl Action {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::Requeue => "requeue",
-            Action::Discard => "discard",
-        }
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("it must be requeue or discard")]
-pub struct NotAnAction;
-
-impl FromStr for Action {
-    type Err = NotAnAction;
-
-    fn from_str(text: &str) -> std::result::Result<Self, NotAnAction> {
-        let mut all = [Action::Requeue, Action::Discard].into_iter();
-        all.find(|action| action.as_str() == text)
-            .ok_or(NotAnAction)
-    }
 }
 
 /// Why a job is left as it is.
@@ -210,7 +182,7 @@ pub async fn note(
         shop: shop.filter(|_| is_of_one),
         details: json!({
             "jobs": jobs.len(),
-            "were": jobs.first().map(|job| job.state.as_str()),
+            "were": jobs.first().map(|job| job.state.into_str()),
             "kinds": kinds,
             "ids": ids,
         }),

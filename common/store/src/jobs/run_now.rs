@@ -65,7 +65,7 @@ pub async fn run_now(
     will_notify: bool,
 ) -> Result<MadeDue, NotMadeDue> {
     let held = privacy_requests::find(db, id).await?;
-    if held.is_some_and(|request| request.state == domain::privacy::State::Held.as_str()) {
+    if held.is_some_and(|request| request.state == domain::privacy::State::Held.into_str()) {
         return Err(NotMadeDue::Held(id));
     }
     let mut tx = db.begin().await?;

@@ -24,7 +24,7 @@ pub use crate::audit::By;
 pub enum ActionRefused {
     #[error("there is no such privacy request here")]
     Unknown,
-    #[error("the request is {}; only one that failed is tried again by hand", .0.as_str())]
+    #[error("the request is {}; only one that failed is tried again by hand", .0.into_str())]
     NotFailed(State),
     #[error(
         "the request is a customer's, and cannot be cancelled: answering it is a legal duty. \
@@ -190,7 +190,7 @@ pub async fn export_of(
 ) -> Result<(RequestEntry, Export), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let Some(export) = entry.export.clone() else {
-        return Err(if entry.state == State::Failed.as_str() {
+        return Err(if entry.state == State::Failed.into_str() {
             ActionRefused::Failed
         } else {
             ActionRefused::NoExport

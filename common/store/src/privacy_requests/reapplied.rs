@@ -57,7 +57,7 @@ async fn insert(
         column("email_key", [erased.named.email]),
         column("phone_key", [erased.named.phone]),
         column("body_key", [erased.named.body]),
-        column("state", [State::Received.as_str()]),
+        column("state", [State::Received.into_str()]),
         column("decided", [decided.as_deref()]),
         column("received_at", [erased.received_at.0]),
         column("due_at", [erased.due_at.0]),

@@ -177,10 +177,10 @@ async fn deliveries(db: &Db, now: Timestamp) -> sql::Result<Finding> {
     let latest = jobs::latest_deliveries(db).await?;
     let of = |source: Source| {
         let mut all = latest.iter();
-        let found = all.find(|(name, _)| name == source.as_str());
+        let found = all.find(|(name, _)| name == source.into_str());
         match found {
-            Some((_, at)) => format!("{} {} ago", source.as_str(), age::text(now, *at)),
-            None => format!("{} none lately", source.as_str()),
+            Some((_, at)) => format!("{} {} ago", source.into_str(), age::text(now, *at)),
+            None => format!("{} none lately", source.into_str()),
         }
     };
     let found = format!("{}, {}", of(Source::Storefront), of(Source::Payment));

@@ -52,7 +52,7 @@ fn names<'a>(objects: &'a BTreeMap<(String, String), Vec<Entry>>, kind: &str) ->
 }
 
 fn queues() -> Vec<&'static str> {
-    let mut queues = Queue::ALL.map(Queue::as_str).to_vec();
+    let mut queues = Queue::ALL.map(|it| it.into_str()).to_vec();
     queues.sort_unstable();
     queues
 }

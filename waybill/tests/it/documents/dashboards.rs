@@ -188,7 +188,7 @@ impl LabelValues {
     fn has(&self, label: &str, value: &str) -> bool {
         let mut rows = self.rows.iter();
         match label {
-            "queue" => Queue::ALL.iter().any(|queue| queue.as_str() == value),
+            "queue" => Queue::ALL.iter().any(|queue| queue.into_str() == value),
             "route" => self.sources.has("ingress/src/", &format!("\"{value}\"")),
             _ => rows.any(|(of, values)| of == label && values.contains(&format!("`{value}`"))),
         }

@@ -44,7 +44,7 @@ fn of_instances(unit: &str, value: &str) -> Vec<String> {
     }
     let queues = Queue::ALL.into_iter();
     queues
-        .map(|queue| value.replace("%i", queue.as_str()))
+        .map(|queue| value.replace("%i", queue.into_str()))
         .collect()
 }
 

@@ -25,7 +25,7 @@ pub fn binary() -> PathBuf {
 
 /// The names of the binary: itself, and the links that are one part of Waybill.
 pub fn programs() -> BTreeSet<String> {
-    let queues = Queue::ALL.map(Queue::as_str);
+    let queues = Queue::ALL.map(|it| it.into_str());
     let parts = ["ingress"].into_iter().chain(queues);
     let mut names: BTreeSet<String> = parts.map(|part| format!("waybill-{part}")).collect();
     names.insert("waybill".into());

@@ -116,7 +116,7 @@ fn a_hundred_thousand_random_histories_balance_and_end_as_their_facts_say() {
 
 /// The postings of a step as `entry account minor`.
 fn lines(before: Option<&Record>, after: &Record) -> Vec<String> {
-    let line = |it: Posting| format!("{} {} {}", it.entry.as_str(), it.account, it.minor);
+    let line = |it: Posting| format!("{} {} {}", it.entry.into_str(), it.account, it.minor);
     postings(before, after).into_iter().map(line).collect()
 }
 
@@ -192,7 +192,7 @@ fn accounts_and_entries_have_names() {
         LedgerEntry::Refunded,
     ];
     assert_eq!(
-        entries.map(LedgerEntry::as_str),
+        entries.map(|it| it.into_str()),
         ["captured", "released", "refunded"]
     );
 }

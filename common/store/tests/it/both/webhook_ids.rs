@@ -85,7 +85,7 @@ async fn an_id_is_new_again_as_soon_as_its_time_is_over() {
 async fn the_ids_of_these_jobs_alone_are_forgotten() {
     let own = with_tables().await;
     new_of(&own.db, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)], NOW).await;
-    let source = Source::Storefront.as_str();
+    let source = Source::Storefront.into_str();
     let deliveries = ["a", "b", "c", "unknown"].map(|text| (source, text));
     let jobs = BTreeSet::from([1, 2, 9].map(nth));
     let mut tx = own.db.begin().await.unwrap();
