@@ -120,7 +120,7 @@ def before_call(context, case, kwargs):
         link = choice(SEEDED["links"])
         path["id"] = link["id"]
         case.query = {"expires": link["expires"], "signature": link["signature"]}
-    elif path and "id" in path:
+    elif path and "id" in path and case.operation.path.startswith("/api/privacy/requests/"):
         path["id"] = choice(SEEDED["requests"])
     elif case.operation.path == "/api/commerce/checkout" and isinstance(case.body, dict):
         case.body["return_url"] = "https://shop.example/thanks"

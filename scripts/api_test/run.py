@@ -166,7 +166,7 @@ def seed(waybill):
         waybill.deliver("orders/create", {**order, "shop_domain": shop})
 
     def created():
-        events = json.loads(waybill.command("events", "list", "--kind", "order.created", "--limit", "100"))
+        events = json.loads(waybill.command("events", "list", "--type", "order.created", "--limit", "100"))
         events = events["events"] if isinstance(events, dict) else events
         return events if len(events) == 32 else None
 
