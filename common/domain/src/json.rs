@@ -78,11 +78,22 @@ impl<T> At<T> for Result<T, Problem> {
     }
 }
 
+/// Declares a struct of [`Field`]s, each of which is the value of the key of its name.
+macro_rules! fields {
+    ($name:ident { $($(#[$meta:meta])* $field:ident),+ $(,)? }) => {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct $name<'a> {
+            $($(#[$meta])* $field: $crate::json::Field<'a>,)+
+        }
+    };
+}
+pub(crate) use fields;
+
 /// Reads a whole body, which must be one JSON object, into a struct of fields.
 ///
-/// The struct derives `Default` and `Deserialize` and has the attribute `#[serde(default,
-/// bound(deserialize = "'de: 'a"))]`. A key that the struct names must not occur twice. Keys that
-/// it does not name are skipped, however deep they are nested.
+/// The struct is declared by `fields!`. A key that it names must not occur twice. Keys that it does
+/// not name are skipped, however deep they are nested.
 pub fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
     let Object(object) = serde_json::from_str(text).map_err(|error| {

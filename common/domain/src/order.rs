@@ -16,10 +16,9 @@ mod woocommerce;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::Deserialize;
 use strum::VariantArray;
 
-use crate::json::{self, At, Field, Problem, Unreadable};
+use crate::json::{self, At, Field, Problem, Unreadable, fields};
 use crate::money::{Currency, Money};
 
 pub use self::topic::Topic;
@@ -29,11 +28,7 @@ pub type OrderKey = (String, i64);
 
 /// True for the body of an order of WooCommerce.
 pub fn is_of_woocommerce(body: &[u8]) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Marked<'a> {
-        date_created_gmt: Field<'a>,
-    }
+    fields! { Marked { date_created_gmt } }
 
     json::object::<Marked>(body).is_ok_and(|body| body.date_created_gmt.is_present())
 }
@@ -363,37 +358,17 @@ impl fmt::Debug for Address {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Body<'a> {
-    id: Field<'a>,
+fields! { Body {
+    id,
     /// Orders do not have this key.
-    order_id: Field<'a>,
-    name: Field<'a>,
-    order_number: Field<'a>,
-    email: Field<'a>,
-    phone: Field<'a>,
-    customer: Field<'a>,
-    currency: Field<'a>,
-    total_price: Field<'a>,
-    subtotal_price: Field<'a>,
-    total_tax: Field<'a>,
-    total_outstanding: Field<'a>,
-    financial_status: Field<'a>,
-    fulfillment_status: Field<'a>,
-    cancelled_at: Field<'a>,
-    cancel_reason: Field<'a>,
-    created_at: Field<'a>,
-    updated_at: Field<'a>,
-    line_items: Field<'a>,
-    shipping_address: Field<'a>,
-    billing_address: Field<'a>,
-    fulfillments: Field<'a>,
-    refunds: Field<'a>,
-    note_attributes: Field<'a>,
+    order_id,
+    name, order_number, email, phone, customer, currency, total_price, subtotal_price, total_tax,
+    total_outstanding, financial_status, fulfillment_status, cancelled_at, cancel_reason,
+    created_at, updated_at, line_items, shipping_address, billing_address, fulfillments, refunds,
+    note_attributes,
     /// Every order of WooCommerce has it, and no other.
-    date_created_gmt: Field<'a>,
-}
+    date_created_gmt,
+}}
 
 fn present_fields(body: &Body) -> PresentFields {
     PresentFields {
@@ -419,32 +394,20 @@ const URL_CHARS: usize = 2048;
 /// anybody ships at once.
 const PARCELS: usize = 250;
 
-/// The attributes are `[{"name": .., "value": ..}]` and are set by the shop's own checkout.
+/// The attributes are `[{"name": .., "value": ..}]` and are set by the shop's own checkout. In the
+/// metadata of WooCommerce the name is the `key`.
 fn pact_id(field: Field) -> Option<String> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        name: Field<'a>,
-        value: Field<'a>,
-    }
+    fields! { Fields { name, key, value } }
 
     let attributes = field.list::<Fields>().unwrap_or_default();
-    let agreement = attributes
-        .into_iter()
-        .find(|attribute| text(attribute.name).as_deref() == Some("pact_id"))?;
+    let is_pact_id = |name| text(name).as_deref() == Some("pact_id");
+    let mut attributes = attributes.into_iter();
+    let agreement = attributes.find(|it| is_pact_id(it.name) || is_pact_id(it.key))?;
     short(agreement.value, ID_CHARS)
 }
 
 fn customer(field: Field) -> Result<Option<Customer>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        email: Field<'a>,
-        phone: Field<'a>,
-        first_name: Field<'a>,
-        last_name: Field<'a>,
-    }
+    fields! { Fields { id, email, phone, first_name, last_name } }
 
     let Some(fields) = field.object::<Fields>().at("customer")? else {
         return Ok(None);
@@ -459,48 +422,30 @@ fn customer(field: Field) -> Result<Option<Customer>, Unreadable> {
     Ok((customer != Customer::default()).then_some(customer))
 }
 
+/// WooCommerce has other names for some of the fields.
 fn address(field: Field) -> Option<Address> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        first_name: Field<'a>,
-        last_name: Field<'a>,
-        address1: Field<'a>,
-        address2: Field<'a>,
-        city: Field<'a>,
-        province: Field<'a>,
-        country: Field<'a>,
-        zip: Field<'a>,
-        phone: Field<'a>,
-    }
+    fields! { Fields {
+        first_name, last_name, address1, address2, city, province, country, zip, phone,
+        address_1, address_2, state, postcode,
+    }}
 
     let fields = field.object::<Fields>().unwrap_or_default()?;
     let address = Address {
         first_name: text(fields.first_name),
         last_name: text(fields.last_name),
-        address1: text(fields.address1),
-        address2: text(fields.address2),
+        address1: text(fields.address1).or_else(|| text(fields.address_1)),
+        address2: text(fields.address2).or_else(|| text(fields.address_2)),
         city: text(fields.city),
-        province: text(fields.province),
+        province: text(fields.province).or_else(|| text(fields.state)),
         country: text(fields.country),
-        zip: text(fields.zip),
+        zip: text(fields.zip).or_else(|| text(fields.postcode)),
         phone: text(fields.phone),
     };
     (address != Address::default()).then_some(address)
 }
 
 fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        variant_id: Field<'a>,
-        title: Field<'a>,
-        quantity: Field<'a>,
-        price: Field<'a>,
-        sku: Field<'a>,
-        fulfillment_status: Field<'a>,
-    }
+    fields! { Fields { id, variant_id, title, quantity, price, sku, fulfillment_status } }
 
     let lines = field.list::<Fields>().at("line_items")?;
     let lines = lines.into_iter().map(|fields| {
@@ -518,19 +463,10 @@ fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
 }
 
 fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        status: Field<'a>,
-        tracking_company: Field<'a>,
-        tracking_number: Field<'a>,
-        tracking_numbers: Field<'a>,
-        tracking_url: Field<'a>,
-        tracking_urls: Field<'a>,
-        line_items: Field<'a>,
-        updated_at: Field<'a>,
-    }
+    fields! { Fields {
+        id, status, tracking_company, tracking_number, tracking_numbers, tracking_url,
+        tracking_urls, line_items, updated_at,
+    }}
 
     let fulfillments = field.list::<Fields>().at("fulfillments")?;
     let fulfillments = fulfillments.into_iter().map(|fields| {
@@ -555,12 +491,7 @@ fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
 
 /// Lines that cannot be read are left out, because no money depends on them.
 fn shipped_units(field: Field) -> Vec<(i64, i64)> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        quantity: Field<'a>,
-    }
+    fields! { Fields { id, quantity } }
 
     let lines = field.list::<Fields>().unwrap_or_default();
     let units = |line: Fields| Some((line.id.id().ok()??, quantity(line.quantity).ok()?));
@@ -593,14 +524,7 @@ fn tracking_number(field: Field) -> Option<String> {
 }
 
 fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        created_at: Field<'a>,
-        transactions: Field<'a>,
-        refund_line_items: Field<'a>,
-    }
+    fields! { Fields { id, created_at, transactions, refund_line_items } }
 
     let refunds = field.list::<Fields>().at("refunds")?;
     let refunds = refunds.into_iter().map(|fields| {
@@ -617,16 +541,7 @@ fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unre
 /// A transaction that cannot be read is left out, because transactions are only for information.
 /// `orders` is the currency of the order, for transactions that name none.
 fn transactions(field: Field, orders: Option<Currency>) -> Vec<Transaction> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        parent_id: Field<'a>,
-        kind: Field<'a>,
-        status: Field<'a>,
-        amount: Field<'a>,
-        currency: Field<'a>,
-    }
+    fields! { Fields { id, parent_id, kind, status, amount, currency } }
 
     let transactions = field.list::<Fields>().unwrap_or_default();
     let read = |fields: Fields| {
@@ -646,15 +561,7 @@ fn transactions(field: Field, orders: Option<Currency>) -> Vec<Transaction> {
 }
 
 fn refund_lines(field: Field) -> Result<Vec<RefundLine>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        line_item_id: Field<'a>,
-        quantity: Field<'a>,
-        restock_type: Field<'a>,
-        subtotal: Field<'a>,
-    }
+    fields! { Fields { id, line_item_id, quantity, restock_type, subtotal } }
 
     let lines = field.list::<Fields>().at("refunds[].refund_line_items")?;
     let lines = lines.into_iter().map(|fields| {

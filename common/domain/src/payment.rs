@@ -21,12 +21,11 @@ pub mod thin;
 
 use std::fmt;
 
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use self::fields::{id, named, required, seconds, seconds_in_words, text};
-use crate::json::{self, At, Field, Problem, Unreadable};
+use crate::json::{self, At, Field, Problem, Unreadable, fields};
 
 pub use self::charge::Charge;
 pub use self::fields::Metadata;
@@ -135,18 +134,12 @@ impl fmt::Debug for Email {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Envelope<'a> {
-    id: Field<'a>,
-    object: Field<'a>,
-    created: Field<'a>,
-    timestamp: Field<'a>,
-    api_version: Field<'a>,
+fields! { Envelope {
+    id, object, created, timestamp, api_version,
     #[serde(rename = "type")]
-    kind: Field<'a>,
-    data: Field<'a>,
-}
+    kind,
+    data,
+}}
 
 /// Stands for the id of an event whose body has none: the same for the same body.
 fn id_of(body: &[u8]) -> String {
@@ -154,11 +147,7 @@ fn id_of(body: &[u8]) -> String {
 }
 
 fn object(data: Field) -> Result<Field, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Data<'a> {
-        object: Field<'a>,
-    }
+    fields! { Data { object } }
 
     let data = data.object::<Data>().at("data")?;
     Ok(data.ok_or(Problem::Missing).at("data")?.object)

@@ -17,11 +17,10 @@ pub mod transparency;
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use crate::json::{self, At, Field, Problem, Unreadable};
 use crate::names::{Unknown, unlisted};
+use crate::json::{self, At, Field, Problem, Unreadable, fields};
 
 pub use self::erased_body::erased_body;
 pub use self::keys::{Asked, Keys, SubjectKey, verify};
@@ -204,17 +203,9 @@ pub fn phone_key(text: &str) -> String {
     phone(text).unwrap_or_default()
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Body<'a> {
-    shop_domain: Field<'a>,
-    customer: Field<'a>,
-    orders_requested: Field<'a>,
-    orders_to_redact: Field<'a>,
-    data_request: Field<'a>,
-    id: Field<'a>,
-    line_items: Field<'a>,
-}
+fields! { Body {
+    shop_domain, customer, orders_requested, orders_to_redact, data_request, id, line_items,
+}}
 
 impl<'a> Body<'a> {
     /// The keys that only bodies of other topics have.
@@ -239,13 +230,7 @@ fn required<T>(read: Result<Option<T>, Problem>) -> Result<T, Problem> {
 }
 
 fn person(field: Field) -> Result<Person, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        email: Field<'a>,
-        phone: Field<'a>,
-    }
+    fields! { Fields { id, email, phone } }
 
     let fields = required(field.object::<Fields>()).at("customer")?;
     Ok(Person {

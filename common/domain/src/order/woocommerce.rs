@@ -5,45 +5,21 @@
 //! WooCommerce has one status for what we keep apart: whether an order is paid, shipped and
 //! cancelled. Each status says all three.
 
-use serde::Deserialize;
-
 use super::{
-    Address, Customer, FinancialStatus, FulfillmentStatus, ID_CHARS, Line, Order, PresentFields,
-    Refund, Transaction, currency, money, quantity, required, short, text, unique,
+    Customer, FinancialStatus, FulfillmentStatus, ID_CHARS, Line, Order, PresentFields, Refund,
+    Transaction, address, currency, money, pact_id, quantity, required, short, text, unique,
 };
-use crate::json::{self, At, Field, Problem, Unreadable};
+use crate::json::{self, At, Field, Problem, Unreadable, fields};
 use crate::money::{Currency, Money};
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Body<'a> {
-    id: Field<'a>,
-    number: Field<'a>,
-    status: Field<'a>,
-    currency: Field<'a>,
-    total: Field<'a>,
-    total_tax: Field<'a>,
-    date_created_gmt: Field<'a>,
-    date_modified_gmt: Field<'a>,
-    date_paid_gmt: Field<'a>,
-    date_completed_gmt: Field<'a>,
-    customer_id: Field<'a>,
-    billing: Field<'a>,
-    shipping: Field<'a>,
-    line_items: Field<'a>,
-    refunds: Field<'a>,
-    meta_data: Field<'a>,
-}
+fields! { Body {
+    id, number, status, currency, total, total_tax, date_created_gmt, date_modified_gmt,
+    date_paid_gmt, date_completed_gmt, customer_id, billing, shipping, line_items, refunds,
+    meta_data,
+}}
 
-/// The buyer's address, which also names the buyer.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Billing<'a> {
-    email: Field<'a>,
-    phone: Field<'a>,
-    first_name: Field<'a>,
-    last_name: Field<'a>,
-}
+// The buyer's address, which also names the buyer.
+fields! { Billing { email, phone, first_name, last_name } }
 
 pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     let body: Body = json::object(body)?;
@@ -170,49 +146,9 @@ fn customer(id: Field, billing: &Billing) -> Option<Customer> {
     (customer != Customer::default()).then_some(customer)
 }
 
-fn address(field: Field) -> Option<Address> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        first_name: Field<'a>,
-        last_name: Field<'a>,
-        address_1: Field<'a>,
-        address_2: Field<'a>,
-        city: Field<'a>,
-        state: Field<'a>,
-        country: Field<'a>,
-        postcode: Field<'a>,
-        phone: Field<'a>,
-    }
-
-    let fields = field.object::<Fields>().unwrap_or_default()?;
-    let address = Address {
-        first_name: text(fields.first_name),
-        last_name: text(fields.last_name),
-        address1: text(fields.address_1),
-        address2: text(fields.address_2),
-        city: text(fields.city),
-        province: text(fields.state),
-        country: text(fields.country),
-        zip: text(fields.postcode),
-        phone: text(fields.phone),
-    };
-    (address != Address::default()).then_some(address)
-}
-
 /// What is sold is a variation of a product, or the product itself: then its variation is 0.
 fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        name: Field<'a>,
-        product_id: Field<'a>,
-        variation_id: Field<'a>,
-        quantity: Field<'a>,
-        price: Field<'a>,
-        sku: Field<'a>,
-    }
+    fields! { Fields { id, name, product_id, variation_id, quantity, price, sku } }
 
     let lines = field.list::<Fields>().at("line_items")?;
     let lines = lines.into_iter().map(|fields| {
@@ -233,12 +169,7 @@ fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
 
 /// Each is an id and an amount below zero; of which lines it is, the order does not say.
 fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        id: Field<'a>,
-        total: Field<'a>,
-    }
+    fields! { Fields { id, total } }
 
     let refunds = field.list::<Fields>().at("refunds")?;
     let refunds = refunds.into_iter().map(|fields| {
@@ -272,20 +203,4 @@ fn refunded(refunds: &[Refund]) -> i64 {
     let moved = refunds.iter().flat_map(|refund| &refund.transactions);
     let amounts = moved.filter_map(|transaction| transaction.amount);
     amounts.fold(0, |sum, amount| sum.saturating_add(amount.minor))
-}
-
-/// Entries are `{"key": .., "value": ..}`, set by the shop's own checkout.
-fn pact_id(field: Field) -> Option<String> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Fields<'a> {
-        key: Field<'a>,
-        value: Field<'a>,
-    }
-
-    let entries = field.list::<Fields>().unwrap_or_default();
-    let agreement = entries
-        .into_iter()
-        .find(|entry| text(entry.key).as_deref() == Some("pact_id"))?;
-    short(agreement.value, ID_CHARS)
 }

@@ -1,9 +1,7 @@
 //! A charge that was refunded, in part or in full.
 
-use serde::Deserialize;
-
 use super::fields::{Metadata, currency, id, link, metadata, money, named, reference, required};
-use crate::json::{At, Field, Unreadable};
+use crate::json::{At, Field, Unreadable, fields};
 use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,23 +25,10 @@ pub struct Charge {
     pub invoice: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Fields<'a> {
-    object: Field<'a>,
-    id: Field<'a>,
-    payment_intent: Field<'a>,
-    amount: Field<'a>,
-    amount_captured: Field<'a>,
-    amount_refunded: Field<'a>,
-    captured: Field<'a>,
-    refunded: Field<'a>,
-    currency: Field<'a>,
-    customer: Field<'a>,
-    metadata: Field<'a>,
-    transfer_group: Field<'a>,
-    invoice: Field<'a>,
-}
+fields! { Fields {
+    object, id, payment_intent, amount, amount_captured, amount_refunded, captured, refunded,
+    currency, customer, metadata, transfer_group, invoice,
+}}
 
 impl Charge {
     pub(super) fn of(object: Field) -> Result<Self, Unreadable> {

@@ -1,9 +1,7 @@
 //! Reads the kinds of fields that all of the payment provider's objects have in common.
 
-use serde::Deserialize;
-
 use super::Email;
-use crate::json::{Field, Problem};
+use crate::json::{Field, Problem, fields};
 use crate::money::{Currency, Money};
 use crate::order::ID_CHARS;
 use crate::time::Timestamp;
@@ -57,11 +55,7 @@ pub(super) fn id(field: Field) -> Result<Option<String>, Problem> {
 /// The id of another object. The field has either the id or the object itself, which may be a
 /// deleted one.
 pub(super) fn link(field: Field) -> Result<Option<String>, Problem> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Expanded<'a> {
-        id: Field<'a>,
-    }
+    fields! { Expanded { id } }
 
     match field.object::<Expanded>()? {
         Some(expanded) => required(id(expanded.id)).map(Some),
@@ -87,14 +81,12 @@ pub struct Metadata {
 }
 
 pub(super) fn metadata(metadata: Field) -> Metadata {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Keys<'a> {
-        pact_id: Field<'a>,
+    fields! { Keys {
+        pact_id,
         #[serde(rename = "type")]
-        payment_type: Field<'a>,
-        fulfillment_cycle: Field<'a>,
-    }
+        payment_type,
+        fulfillment_cycle,
+    }}
 
     let keys = metadata.object::<Keys>().unwrap_or_default();
     let keys = keys.unwrap_or_default();

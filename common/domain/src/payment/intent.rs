@@ -6,7 +6,7 @@ use super::fields::{
     Metadata, code, currency, email, id, link, metadata, money, named, reference, required, text,
 };
 use super::{Email, Status};
-use crate::json::{At, Field, Unreadable};
+use crate::json::{At, Field, Unreadable, fields};
 use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,25 +47,10 @@ pub struct PaymentError {
     pub payment_method: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Fields<'a> {
-    object: Field<'a>,
-    id: Field<'a>,
-    amount: Field<'a>,
-    amount_received: Field<'a>,
-    currency: Field<'a>,
-    status: Field<'a>,
-    metadata: Field<'a>,
-    transfer_group: Field<'a>,
-    customer: Field<'a>,
-    receipt_email: Field<'a>,
-    latest_charge: Field<'a>,
-    charges: Field<'a>,
-    invoice: Field<'a>,
-    last_payment_error: Field<'a>,
-    cancellation_reason: Field<'a>,
-}
+fields! { Fields {
+    object, id, amount, amount_received, currency, status, metadata, transfer_group, customer,
+    receipt_email, latest_charge, charges, invoice, last_payment_error, cancellation_reason,
+}}
 
 impl Intent {
     pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
@@ -104,11 +89,7 @@ impl Intent {
 
 /// Versions of the API before 2022-11-15 list the charges themselves, the latest first.
 fn first_charge(field: Field) -> Result<Option<String>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Charges<'a> {
-        data: Field<'a>,
-    }
+    fields! { Charges { data } }
 
     let charges = field.object::<Charges>().at("data.object.charges")?;
     let charges = charges.unwrap_or_default().data.values();
@@ -119,14 +100,7 @@ fn first_charge(field: Field) -> Result<Option<String>, Unreadable> {
 }
 
 fn error(field: Field) -> Result<Option<PaymentError>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Codes<'a> {
-        charge: Field<'a>,
-        code: Field<'a>,
-        decline_code: Field<'a>,
-        payment_method: Field<'a>,
-    }
+    fields! { Codes { charge, code, decline_code, payment_method } }
 
     let Some(codes) = field.object::<Codes>().unwrap_or_default() else {
         return Ok(None);

@@ -1,9 +1,7 @@
 //! A paid invoice, of a subscription or of something else.
 
-use serde::Deserialize;
-
 use super::fields::{currency, id, link, money, named, pact_id, required, seconds, text};
-use crate::json::{At, Field, Problem, Unreadable};
+use crate::json::{At, Field, Problem, Unreadable, fields};
 use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,32 +27,13 @@ pub struct Invoice {
     pub payment_intent: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Fields<'a> {
-    object: Field<'a>,
-    id: Field<'a>,
-    subscription: Field<'a>,
-    subscription_details: Field<'a>,
-    parent: Field<'a>,
-    customer: Field<'a>,
-    amount_paid: Field<'a>,
-    total: Field<'a>,
-    currency: Field<'a>,
-    billing_reason: Field<'a>,
-    lines: Field<'a>,
-    metadata: Field<'a>,
-    charge: Field<'a>,
-    payment_intent: Field<'a>,
-}
+fields! { Fields {
+    object, id, subscription, subscription_details, parent, customer, amount_paid, total, currency,
+    billing_reason, lines, metadata, charge, payment_intent,
+}}
 
-/// Since 2025-03-31 these details name the subscription too; before, they had only the metadata.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Details<'a> {
-    subscription: Field<'a>,
-    metadata: Field<'a>,
-}
+// Since 2025-03-31 these details name the subscription too; before, they had only the metadata.
+fields! { Details { subscription, metadata } }
 
 impl Invoice {
     pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
@@ -101,44 +80,20 @@ fn details(field: Field) -> Result<Details, Problem> {
 }
 
 fn parent(field: Field) -> Result<Details, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Parent<'a> {
-        subscription_details: Field<'a>,
-    }
+    fields! { Parent { subscription_details } }
 
     let parent = field.object::<Parent>().at("data.object.parent")?;
     details(parent.unwrap_or_default().subscription_details)
         .at("data.object.parent.subscription_details")
 }
 
-/// A line of an invoice. Before 2025-03-31 the line itself says what it bills; since then its
-/// `parent` does.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Line<'a> {
-    amount: Field<'a>,
-    discount_amounts: Field<'a>,
-    period: Field<'a>,
-    r#type: Field<'a>,
-    proration: Field<'a>,
-    subscription: Field<'a>,
-    parent: Field<'a>,
-}
+// A line of an invoice. Before 2025-03-31 the line itself says what it bills; since then its
+// `parent` does.
+fields! { Line { amount, discount_amounts, period, r#type, proration, subscription, parent } }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct LineParent<'a> {
-    r#type: Field<'a>,
-    subscription_item_details: Field<'a>,
-}
+fields! { LineParent { r#type, subscription_item_details } }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ItemDetails<'a> {
-    proration: Field<'a>,
-    subscription: Field<'a>,
-}
+fields! { ItemDetails { proration, subscription } }
 
 impl Line<'_> {
     /// True when the line bills a period of this subscription. False for an item that somebody
@@ -166,11 +121,7 @@ impl Line<'_> {
     /// trial has the amount zero without any discount. A line of a free plan looks the same, and
     /// only the description for people tells the two apart. None when the line has no amount.
     fn is_billed(&self) -> Option<bool> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        struct Discount<'a> {
-            amount: Field<'a>,
-        }
+        fields! { Discount { amount } }
 
         let amount = self.amount.integer().unwrap_or_default()?;
         let discounts: Vec<Discount> = self.discount_amounts.list().unwrap_or_default();
@@ -182,17 +133,9 @@ impl Line<'_> {
 
 impl Invoice {
     fn latest_end(&self, lines: Field) -> Result<Option<i64>, Unreadable> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        struct Lines<'a> {
-            data: Field<'a>,
-        }
+        fields! { Lines { data } }
 
-        #[derive(Default, Deserialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        struct Period<'a> {
-            end: Field<'a>,
-        }
+        fields! { Period { end } }
 
         let Some(subscription) = &self.subscription else {
             return Ok(None);

@@ -1,12 +1,10 @@
 //! A checkout session: what somebody bought on the provider's page.
 
-use serde::Deserialize;
-
 use super::fields::{
     Metadata, currency, email, id, link, metadata, minor, money, named, reference, required, text,
 };
 use super::{Email, Mode, PaymentStatus};
-use crate::json::{At, Field, Problem, Unreadable};
+use crate::json::{At, Field, Problem, Unreadable, fields};
 use crate::money::{Currency, Money};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,41 +33,16 @@ pub struct Session {
     pub email: Option<Email>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Fields<'a> {
-    object: Field<'a>,
-    id: Field<'a>,
-    mode: Field<'a>,
-    payment_status: Field<'a>,
-    payment_intent: Field<'a>,
-    subscription: Field<'a>,
-    invoice: Field<'a>,
-    amount_total: Field<'a>,
-    amount_subtotal: Field<'a>,
-    total_details: Field<'a>,
-    currency: Field<'a>,
-    customer: Field<'a>,
-    client_reference_id: Field<'a>,
-    metadata: Field<'a>,
-    customer_details: Field<'a>,
-    customer_email: Field<'a>,
-}
+fields! { Fields {
+    object, id, mode, payment_status, payment_intent, subscription, invoice, amount_total,
+    amount_subtotal, total_details, currency, customer, client_reference_id, metadata,
+    customer_details, customer_email,
+}}
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Details<'a> {
-    email: Field<'a>,
-}
+fields! { Details { email } }
 
-/// How the checkout page changed the price.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct TotalDetails<'a> {
-    amount_discount: Field<'a>,
-    amount_shipping: Field<'a>,
-    amount_tax: Field<'a>,
-}
+// How the checkout page changed the price.
+fields! { TotalDetails { amount_discount, amount_shipping, amount_tax } }
 
 impl Session {
     pub(super) fn of(object: Field) -> Result<Self, Unreadable> {

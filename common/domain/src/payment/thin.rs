@@ -4,14 +4,13 @@
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use strum::VariantArray;
 
 use super::EventType;
 use super::fields::{id, required, seconds_in_words};
-use crate::json::{self, At, Field, Problem, Unreadable};
+use crate::json::{self, At, Field, Problem, Unreadable, fields};
 
 /// What the types of thin events begin with.
 const VERSION: &str = "v1.";
@@ -45,23 +44,14 @@ pub fn is_thin(object: &str) -> bool {
     object == OBJECT
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Body<'a> {
-    id: Field<'a>,
-    object: Field<'a>,
+fields! { Body {
+    id, object,
     #[serde(rename = "type")]
-    kind: Field<'a>,
-    created: Field<'a>,
-    context: Field<'a>,
-    related_object: Field<'a>,
-}
+    kind,
+    created, context, related_object,
+}}
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Related<'a> {
-    url: Field<'a>,
-}
+fields! { Related { url } }
 
 impl ThinEvent {
     /// An error is final: the same bytes will never be one.

@@ -7,12 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use uuid::Uuid;
 
 use super::{Keys, SubjectKey, email, phone};
-use crate::json::{self, Field};
+use crate::json::{self, Field, fields};
 
 /// Values that are nested deeper than this are not searched. No provider nests as deep.
 const DEEPEST: usize = 32;
@@ -48,19 +47,12 @@ pub struct Mentions {
 impl Mentions {
     /// Searches a body. One that is not JSON mentions nobody; intake accepts no such body.
     pub fn of(body: &[u8]) -> Self {
-        #[derive(Default, Deserialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        struct Own<'a> {
-            id: Field<'a>,
-            email: Field<'a>,
-            contact_email: Field<'a>,
-            phone: Field<'a>,
-            customer: Field<'a>,
+        fields! { Own {
+            id, email, contact_email, phone, customer,
             /// WooCommerce's: the id of the customer, and the address that names the buyer.
-            customer_id: Field<'a>,
-            billing: Field<'a>,
-            date_created_gmt: Field<'a>,
-        }
+            customer_id,
+            billing, date_created_gmt,
+        }}
 
         let mut mentions = Mentions::default();
         let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -152,16 +144,12 @@ impl Mentions {
 /// today may be about a payment of last year, so the earlier time of the event's and its object's
 /// counts.
 pub fn created_at(body: &[u8]) -> Option<i64> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Times<'a> {
-        created_at: Field<'a>,
+    fields! { Times {
+        created_at,
         /// WooCommerce's.
-        date_created_gmt: Field<'a>,
-        created: Field<'a>,
-        data: Field<'a>,
-        object: Field<'a>,
-    }
+        date_created_gmt,
+        created, data, object,
+    }}
 
     let times: Times = json::object(body).ok()?;
     let seconds = |times: &Times| {
