@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use crate::names::{Unknown, unlisted};
 use crate::json::{self, At, Field, Problem, Unreadable, fields};
+use crate::names::{Unknown, unlisted};
 
 pub use self::erased_body::erased_body;
 pub use self::keys::{Asked, Keys, SubjectKey, verify};
