@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Unusable, read};
+use super::{Sent, Shown, Unusable};
 use crate::fault::Answer;
 use crate::identity::{CodeError, Email, Limit, LoginRules, Route, User};
 use crate::server::App;
@@ -77,8 +76,7 @@ struct Approval {
     login: String,
 }
 
-async fn approve(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let new: Approval = read(&headers, &body)?;
+async fn approve(State(app): State<App>, Sent(new): Sent<Approval>) -> Done {
     decided(app.identity.approve(&new.user_code, &new.login))
 }
 
@@ -88,13 +86,11 @@ struct Code {
     user_code: String,
 }
 
-async fn deny(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let code: Code = read(&headers, &body)?;
+async fn deny(State(app): State<App>, Sent(code): Sent<Code>) -> Done {
     decided(app.identity.deny(&code.user_code))
 }
 
-async fn expire(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let code: Code = read(&headers, &body)?;
+async fn expire(State(app): State<App>, Sent(code): Sent<Code>) -> Done {
     decided(app.identity.expire(&code.user_code))
 }
 
@@ -109,8 +105,7 @@ struct SlowDown {
     polls: u32,
 }
 
-async fn slow_down(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let new: SlowDown = read(&headers, &body)?;
+async fn slow_down(State(app): State<App>, Sent(new): Sent<SlowDown>) -> Done {
     app.identity.slow_down(new.polls);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -129,8 +124,7 @@ struct NewRules {
     lock_seconds: Option<u64>,
 }
 
-async fn rules(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let new: NewRules = read(&headers, &body)?;
+async fn rules(State(app): State<App>, Sent(new): Sent<NewRules>) -> Done {
     let usual = LoginRules::default();
     app.identity.set_rules(LoginRules {
         expires_in: seconds("expires_in", new.expires_in, 1, DAY)?.unwrap_or(usual.expires_in),
@@ -175,8 +169,7 @@ enum LimitName {
     Secondary,
 }
 
-async fn limit(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let new: NewLimit = read(&headers, &body)?;
+async fn limit(State(app): State<App>, Sent(new): Sent<NewLimit>) -> Done {
     let status = new.status.unwrap_or(403);
     if ![403, 429].contains(&status) {
         return Err(Unusable("status: expected 403 or 429".to_owned()));
@@ -216,8 +209,7 @@ struct NewAnswer {
     body: Value,
 }
 
-async fn answer(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let new: NewAnswer = read(&headers, &body)?;
+async fn answer(State(app): State<App>, Sent(new): Sent<NewAnswer>) -> Done {
     let status = new.status.unwrap_or(200);
     if !(200..=599).contains(&status) {
         return Err(Unusable("status: expected 200 to 599".to_owned()));
@@ -250,12 +242,7 @@ struct NewToken {
     scopes: Option<Vec<String>>,
 }
 
-async fn token(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewToken = read(&headers, &body)?;
+async fn token(State(app): State<App>, Sent(new): Sent<NewToken>) -> Shown {
     let scopes = match &new.scopes {
         None => vec!["read:user", "user:email"],
         Some(scopes) => scopes.iter().map(String::as_str).collect(),
@@ -271,8 +258,7 @@ struct OldToken {
     token: String,
 }
 
-async fn revoke(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Done {
-    let old: OldToken = read(&headers, &body)?;
+async fn revoke(State(app): State<App>, Sent(old): Sent<OldToken>) -> Done {
     if app.identity.revoke(&old.token) {
         return Ok(StatusCode::NO_CONTENT);
     }
@@ -289,12 +275,7 @@ struct NewUser {
     emails: Vec<Email>,
 }
 
-async fn user(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewUser = read(&headers, &body)?;
+async fn user(State(app): State<App>, Sent(new): Sent<NewUser>) -> Shown {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     if new.login.is_empty() || !new.login.chars().all(letter) {
         let expected = "login: expected letters, digits and hyphens";

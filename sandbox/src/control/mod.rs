@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -41,6 +41,8 @@ pub fn routes(app: App) -> Router {
         .merge(payment::routes())
         .with_state(app)
 }
+
+type Shown = Result<Json<Value>, Unusable>;
 
 /// The request is wrong. The text says what it should be.
 struct Unusable(String);
@@ -168,12 +170,7 @@ enum FaultName {
     Html,
 }
 
-async fn set_fault(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewFault = read(&headers, &body)?;
+async fn set_fault(State(app): State<App>, Sent(new): Sent<NewFault>) -> Shown {
     let fault = new.fault()?;
     if new.times == Some(0) {
         return Err(Unusable("times: expected 1 or more".to_owned()));
@@ -257,12 +254,7 @@ struct NewStorm {
     concurrency: Option<usize>,
 }
 
-async fn storm(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewStorm = read(&headers, &body)?;
+async fn storm(State(app): State<App>, Sent(new): Sent<NewStorm>) -> Shown {
     let concurrency = new.concurrency.unwrap_or(CONCURRENCY);
     let seed = new.seed.unwrap_or(app.clock.now().0.unsigned_abs());
     let storm = new.storm(seed, app.storefront.shop())?;
@@ -300,13 +292,26 @@ impl NewStorm {
     }
 }
 
-/// Requires JSON. A page of another site can post forms to this address, but not JSON.
-fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unusable> {
-    let content_type = headers.get(header::CONTENT_TYPE);
-    let content_type = content_type.and_then(|value| value.to_str().ok());
-    if !content_type.is_some_and(|value| value.starts_with("application/json")) {
-        let expected = "expected Content-Type: application/json (curl --json)";
-        return Err(Unusable(expected.to_owned()));
+/// What a control request sends. It must be JSON: a page of another site can post forms to this
+/// address, but not JSON.
+struct Sent<T>(T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Sent<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let is_json = content_type.is_some_and(|value| value.starts_with("application/json"));
+        let body = Bytes::from_request(request, app).await;
+        let body = body.map_err(IntoResponse::into_response)?;
+        let unusable = |why: String| Unusable(why).into_response();
+        if !is_json {
+            let expected = "expected Content-Type: application/json (curl --json)";
+            return Err(unusable(expected.to_owned()));
+        }
+        let sent = serde_json::from_slice(&body);
+        sent.map(Sent)
+            .map_err(|error| unusable(format!("expected JSON: {error}")))
     }
-    serde_json::from_slice(body).map_err(|error| Unusable(format!("expected JSON: {error}")))
 }

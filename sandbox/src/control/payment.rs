@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
 use domain::money::Currency;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{CONCURRENCY, MOST_ORDERS, MOST_REPEATS, Unusable, read};
+use super::{CONCURRENCY, MOST_ORDERS, MOST_REPEATS, Sent, Shown, Unusable};
 use crate::server::App;
 use crate::{DeliveryFaults, Generation, PaymentStorm, Price, Shuffle};
 
@@ -31,12 +30,7 @@ struct NewInvoice {
     months: Option<u32>,
 }
 
-async fn invoice(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewInvoice = read(&headers, &body)?;
+async fn invoice(State(app): State<App>, Sent(new): Sent<NewInvoice>) -> Shown {
     let billed = app.payment.bill(&new.subscription, new.months);
     let invoice = billed.map_err(Unusable)?;
     Ok(Json(json!({"invoice": invoice})))
@@ -52,12 +46,7 @@ struct NewPrice {
     months: Option<u32>,
 }
 
-async fn price(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewPrice = read(&headers, &body)?;
+async fn price(State(app): State<App>, Sent(new): Sent<NewPrice>) -> Shown {
     let expected = |what: &str| Unusable(what.to_owned());
     let currency = Currency::parse(&new.currency);
     let currency = currency.ok_or_else(|| expected("currency: expected three letters"))?;
@@ -102,12 +91,7 @@ struct NewShuffle {
     hold: usize,
 }
 
-async fn delivery_faults(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewDeliveryFaults = read(&headers, &body)?;
+async fn delivery_faults(State(app): State<App>, Sent(new): Sent<NewDeliveryFaults>) -> Shown {
     let unusable = |expected: &str| Err(Unusable(expected.to_owned()));
     let Some(webhook_sender) = &app.webhook_sender else {
         return unusable("this sandbox was started without webhooks");
@@ -157,12 +141,7 @@ struct NewStorm {
     concurrency: Option<usize>,
 }
 
-async fn storm(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, Unusable> {
-    let new: NewStorm = read(&headers, &body)?;
+async fn storm(State(app): State<App>, Sent(new): Sent<NewStorm>) -> Shown {
     let usual = PaymentStorm::default();
     let repeat = new.repeat.unwrap_or(*usual.repeat.end());
     if !(1..=MOST_ORDERS).contains(&new.payments) {
