@@ -221,56 +221,33 @@ pub async fn move_orders(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<
 
 /// The orders whose sessions led to these payments.
 pub async fn orders_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<OrderKey>> {
-    if payments.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = tx
-        .query(
-            "select shop, order_id from checkout_sessions
-             where order_id is not null and payment_intent in ($1..)",
-        )
-        .bind(payments)
-        .fetch_all()
-        .await?;
-    keys(&rows)
+    const ORDERS: &str = "select shop, order_id from checkout_sessions
+                          where order_id is not null and payment_intent in ($1..)";
+    keys(tx, ORDERS, payments).await
 }
 
 /// The orders whose sessions began with these invoices.
 pub async fn orders_of_invoices(tx: &mut Tx, invoices: Vec<String>) -> Result<Vec<OrderKey>> {
-    if invoices.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = tx
-        .query(
-            "select shop, order_id from checkout_sessions
-             where order_id is not null and invoice in ($1..)",
-        )
-        .bind(invoices)
-        .fetch_all()
-        .await?;
-    keys(&rows)
+    const ORDERS: &str = "select shop, order_id from checkout_sessions
+                          where order_id is not null and invoice in ($1..)";
+    keys(tx, ORDERS, invoices).await
 }
 
 /// The orders whose sessions began these subscriptions.
 pub async fn orders_of_subscriptions(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<OrderKey>> {
+    const ORDERS: &str = "select shop, order_id from checkout_sessions
+                          where order_id is not null and subscription in ($1..)";
+    keys(tx, ORDERS, ids).await
+}
+
+async fn keys(tx: &mut Tx, orders: &'static str, ids: Vec<String>) -> Result<Vec<OrderKey>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = tx
-        .query(
-            "select shop, order_id from checkout_sessions
-             where order_id is not null and subscription in ($1..)",
-        )
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    keys(&rows)
-}
-
-fn keys(rows: &[Row]) -> Result<Vec<OrderKey>> {
-    rows.iter()
-        .map(|row| Ok((row.get("shop")?, row.get("order_id")?)))
-        .collect()
+    let query = tx.query(orders).bind(ids);
+    query
+        .all(|row| Ok((row.get("shop")?, row.get("order_id")?)))
+        .await
 }
 
 /// What a session of an order says about its payment.

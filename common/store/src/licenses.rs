@@ -135,39 +135,24 @@ pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<Lice
 
 /// Revokes a licence. False when there is none with this id, or when it was revoked before.
 pub async fn revoke(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
-    tx.query(
-        "update licenses set revoked_at = $2, updated_at = $2
-         where id = $1 and revoked_at is null",
-    )
-    .bind(id)
-    .bind(now.0)
-    .changed_one()
-    .await
+    const CHANGE: &str = "update licenses set revoked_at = $2, updated_at = $2
+                         where id = $1 and revoked_at is null";
+    tx.query(CHANGE).bind(id).bind(now.0).changed_one().await
 }
 
 /// Suspends a licence. False when there is none with this id that is active and not revoked.
 pub async fn suspend(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
-    tx.query(
-        "update licenses set status = 'suspended', updated_at = $2
-         where id = $1 and status = 'active' and revoked_at is null",
-    )
-    .bind(id)
-    .bind(now.0)
-    .changed_one()
-    .await
+    const CHANGE: &str = "update licenses set status = 'suspended', updated_at = $2
+                         where id = $1 and status = 'active' and revoked_at is null";
+    tx.query(CHANGE).bind(id).bind(now.0).changed_one().await
 }
 
 /// Ends a suspension. False when there is no licence with this id that is suspended and not
 /// revoked.
 pub async fn resume(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
-    tx.query(
-        "update licenses set status = 'active', updated_at = $2
-         where id = $1 and status = 'suspended' and revoked_at is null",
-    )
-    .bind(id)
-    .bind(now.0)
-    .changed_one()
-    .await
+    const CHANGE: &str = "update licenses set status = 'active', updated_at = $2
+                         where id = $1 and status = 'suspended' and revoked_at is null";
+    tx.query(CHANGE).bind(id).bind(now.0).changed_one().await
 }
 
 /// Extends the licences of a subscription that was paid until `until`, and returns how many were

@@ -44,9 +44,15 @@ const BODIES: i64 = 200;
 pub async fn each(db: &Db, mut found: impl FnMut(Subject<'_>)) -> Result<()> {
     customers(db, &mut found).await?;
     orders(db, &mut found).await?;
-    payments(db, &mut found).await?;
-    sessions(db, &mut found).await?;
-    subscriptions(db, &mut found).await?;
+    with_ids(db, PAYMENTS, |id| Subject::Payment(id), &mut found).await?;
+    with_ids(db, SESSIONS, |id| Subject::Session(id), &mut found).await?;
+    with_ids(
+        db,
+        SUBSCRIPTIONS,
+        |id| Subject::Subscription(id),
+        &mut found,
+    )
+    .await?;
     bodies(db, &mut found).await
 }
 
@@ -110,40 +116,18 @@ fn addresses(row: &Row, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
     Ok(())
 }
 
-async fn payments(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
-    const NEXT: &str =
-        "select id, receipt_email as email from payments where id > $1 order by id limit $2";
-    with_ids(db, NEXT, |id, email| {
-        found(Subject::Payment(id));
-        if let Some(email) = email {
-            found(Subject::Email(email));
-        }
-    })
-    .await
-}
-
-async fn sessions(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
-    const NEXT: &str = "select id, email from checkout_sessions where id > $1 order by id limit $2";
-    with_ids(db, NEXT, |id, email| {
-        found(Subject::Session(id));
-        if let Some(email) = email {
-            found(Subject::Email(email));
-        }
-    })
-    .await
-}
-
-async fn subscriptions(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
-    const NEXT: &str =
-        "select id, null as email from subscriptions where id > $1 order by id limit $2";
-    with_ids(db, NEXT, |id, _| found(Subject::Subscription(id))).await
-}
+const PAYMENTS: &str =
+    "select id, receipt_email as email from payments where id > $1 order by id limit $2";
+const SESSIONS: &str = "select id, email from checkout_sessions where id > $1 order by id limit $2";
+const SUBSCRIPTIONS: &str =
+    "select id, null as email from subscriptions where id > $1 order by id limit $2";
 
 /// All rows of a table whose ids are texts, with an address.
 async fn with_ids(
     db: &Db,
     next: &'static str,
-    mut found: impl FnMut(&str, Option<&str>),
+    subject: fn(&str) -> Subject<'_>,
+    found: &mut impl FnMut(Subject<'_>),
 ) -> Result<()> {
     let mut after = String::new();
     loop {
@@ -151,8 +135,10 @@ async fn with_ids(
         let rows = rows.fetch_all().await?;
         for row in &rows {
             after = row.get("id")?;
-            let email: Option<String> = row.get("email")?;
-            found(&after, email.as_deref());
+            found(subject(&after));
+            if let Some(email) = row.get::<Option<String>>("email")? {
+                found(Subject::Email(&email));
+            }
         }
         if rows.is_empty() {
             return Ok(());
