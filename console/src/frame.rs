@@ -7,7 +7,10 @@ use axum::response::{Html, IntoResponse, Response};
 use crate::access::SignedIn;
 use crate::shown;
 
-pub const STYLE: &str = include_str!("../templates/console.css");
+pub const STYLE: &str = concat!(
+    include_str!("../../common/server/src/base.css"),
+    include_str!("../templates/console.css"),
+);
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.

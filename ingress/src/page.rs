@@ -24,7 +24,10 @@ use store::public_orders::{self, Progress, PublicOrder};
 use crate::error::Error;
 use crate::openapi;
 
-pub const STYLE: &str = include_str!("../templates/page.css");
+pub const STYLE: &str = concat!(
+    include_str!("../../common/server/src/base.css"),
+    include_str!("../templates/page.css"),
+);
 
 /// The content security policy. It allows only the page's own style, so that foreign text that
 /// gets into a page has no effect.

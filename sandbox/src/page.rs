@@ -10,7 +10,10 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
-const STYLE: &str = include_str!("../templates/page.css");
+const STYLE: &str = concat!(
+    include_str!("../../common/server/src/base.css"),
+    include_str!("../templates/page.css"),
+);
 
 /// The content security policy. `form-action` allows every address of the web, because a form
 /// leads on to the merchant's own pages, and browsers apply `form-action` to these redirects too.

@@ -15,7 +15,10 @@ use serde_json::Value;
 use super::operation::METHODS;
 use crate::page;
 
-pub(super) const STYLE: &str = include_str!("../../templates/docs.css");
+pub(super) const STYLE: &str = concat!(
+    include_str!("../../../common/server/src/base.css"),
+    include_str!("../../templates/docs.css"),
+);
 
 pub static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| page::policy(STYLE));
 
