@@ -44,10 +44,8 @@ impl Button {
     /// A button that leads to a page that asks.
     pub fn asks(label: &'static str, to: String) -> Self {
         Button {
-            label,
-            to,
             asks: true,
-            fields: Vec::new(),
+            ..Button::does(label, to, Vec::new())
         }
     }
 }
@@ -82,6 +80,7 @@ pub struct Input {
 }
 
 /// A page that asks before it is done.
+#[derive(Default)]
 pub struct Question {
     /// The list to which it belongs.
     pub here: &'static str,

@@ -65,6 +65,7 @@ pub struct Filter {
     pub choices: &'static [&'static str],
 }
 
+#[derive(Default)]
 pub struct Listing {
     /// The address of the list without its query.
     pub here: &'static str,

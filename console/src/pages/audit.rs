@@ -35,12 +35,10 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         about: "What was done to people's data, and what operators have changed, the newest first. Whether \
                 somebody has altered it says: waybill audit verify",
         command: "waybill audit list".to_owned(),
-        filters: Vec::new(),
         table,
-        acts: Vec::new(),
         empty: "Nothing was done yet.",
-        note: None,
         next: last.filter(|_| is_full),
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

@@ -51,7 +51,6 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Endpoints",
         about: "The addresses of your own systems to which events are sent.",
         command: "waybill endpoints list".to_owned(),
-        filters: Vec::new(),
         table,
         acts: vec![Act::of(
             &visit,
@@ -61,8 +60,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             "waybill endpoints add URL".to_owned(),
         )],
         empty: "There is no endpoint.",
-        note: None,
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
@@ -107,22 +105,18 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Added", Cell::time(it.created_at)),
             ("Endpoint", Cell::code(it.id.to_string())),
         ],
-        chains: Vec::new(),
-        tables: Vec::new(),
-        note: None,
         acts: acts(&visit, &it),
         commands: vec![("Show it", format!("waybill endpoints show {}", it.id))],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }
 
 fn acts(visit: &Visit<Reader>, it: &Endpoint) -> Vec<Act> {
     let act = |what, label, word: &str, asks: bool| {
-        let to = format!("{}/{word}", page(it.id));
-        let button = if asks {
-            Button::asks(label, to)
-        } else {
-            Button::does(label, to, Vec::new())
+        let button = Button {
+            asks,
+            ..Button::does(label, format!("{}/{word}", page(it.id)), Vec::new())
         };
         let command = format!("waybill endpoints {word} {}", it.id);
         Act::of(visit, Role::Operator, what, button, command)
@@ -170,8 +164,6 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
         about: vec![
             "Waybill sends events to it from now on. The answer shows its secret, once.".to_owned(),
         ],
-        facts: Vec::new(),
-        tables: Vec::new(),
         to: visit
             .may(Role::Operator)
             .then(|| "/endpoints/add".to_owned()),
@@ -197,6 +189,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
         ],
         back: HERE.to_owned(),
         command: "waybill endpoints add URL --type PATTERN".to_owned(),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }
@@ -303,15 +296,14 @@ pub async fn ask_rotate(visit: Visit<Operator>) -> Result<Response, Error> {
                 Cell::maybe_time(it.former_secret_until),
             ),
         ],
-        tables: Vec::new(),
         to: visit
             .may(Role::Operator)
             .then(|| format!("{}/rotate", page(it.id))),
         label: "Make another secret",
         fields: vec![("seen", until.to_string())],
-        inputs: Vec::new(),
         back: page(it.id),
         command: format!("waybill endpoints rotate {}", it.id),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }
@@ -356,15 +348,13 @@ pub async fn ask_remove(visit: Visit<Operator>) -> Result<Response, Error> {
             ("State", shown::state(it.state.into_str())),
             ("Last accepted", Cell::maybe_time(it.delivered_at)),
         ],
-        tables: Vec::new(),
         to: visit
             .may(Role::Operator)
             .then(|| format!("{}/remove", page(it.id))),
         label: "Remove it for good",
-        fields: Vec::new(),
-        inputs: Vec::new(),
         back: page(it.id),
         command: format!("waybill endpoints remove {}", it.id),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }

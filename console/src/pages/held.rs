@@ -39,12 +39,9 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Orders to decide",
         about: "What Waybill leaves to people, at most 100 orders for each reason.",
         command: "waybill orders held".to_owned(),
-        filters: Vec::new(),
         table,
-        acts: Vec::new(),
         empty: "Nothing waits for a decision.",
-        note: None,
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

@@ -107,10 +107,9 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Job", Cell::code(id.to_string())),
         ],
         chains: object::chains(&visit, &jobs, &events).await?,
-        tables: Vec::new(),
-        note: None,
         acts: acts(&visit, &job),
         commands: commands(&job),
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }
@@ -272,13 +271,12 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
             ("Died", Cell::maybe_time(job.finished_at)),
             ("Last error", Cell::maybe(job.last_error.as_deref())),
         ],
-        tables: Vec::new(),
         to: (is_dead && visit.may(Role::Operator)).then(|| format!("/jobs/{id}/discard")),
         label: "Discard it for good",
         fields: vec![("seen", seen(&job).0.to_string())],
-        inputs: Vec::new(),
         back: shown::job(id),
         command: format!("waybill dead discard {id}"),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }

@@ -146,11 +146,9 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Last used", Cell::maybe_time(it.last_used_at)),
             ("Key", Cell::code(it.id.to_string())),
         ],
-        chains: Vec::new(),
-        tables: Vec::new(),
-        note: None,
         acts,
         commands: vec![("List all", "waybill keys list --all".to_owned())],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }
@@ -259,15 +257,13 @@ pub async fn ask_revoke(visit: Visit<Owner>) -> Result<Response, Error> {
             ("Scopes", Cell::text(scopes(&it))),
             ("Last used", Cell::maybe_time(it.last_used_at)),
         ],
-        tables: Vec::new(),
         to: visit
             .may(Role::Owner)
             .then(|| format!("{}/revoke", page(it.id))),
         label: "Revoke it for good",
-        fields: Vec::new(),
-        inputs: Vec::new(),
         back: page(it.id),
         command: format!("waybill keys revoke {}", it.id),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }

@@ -36,7 +36,6 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Licences",
         about: "The newest first, also those that are over. A person is named by the number of the account.",
         command: "waybill licenses list --all".to_owned(),
-        filters: Vec::new(),
         table: table(&visit, &all),
         acts: vec![Act::of(
             &visit,
@@ -46,8 +45,8 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             "waybill licenses grant --tier TIER".to_owned(),
         )],
         empty: "There is no licence.",
-        note: None,
         next: next.map(|id| ("before", id)),
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
@@ -140,22 +139,18 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Revoked", Cell::maybe_time(it.revoked_at)),
             ("Licence", Cell::code(it.id.to_string())),
         ],
-        chains: Vec::new(),
-        tables: Vec::new(),
-        note: None,
         acts: acts(&visit, &it),
         commands: vec![("List all", "waybill licenses list --all".to_owned())],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }
 
 fn acts(visit: &Visit<Reader>, it: &License) -> Vec<Act> {
     let act = |what, label, word: &str, asks: bool| {
-        let to = format!("{}/{word}", page(it.id));
-        let button = if asks {
-            Button::asks(label, to)
-        } else {
-            Button::does(label, to, Vec::new())
+        let button = Button {
+            asks,
+            ..Button::does(label, format!("{}/{word}", page(it.id)), Vec::new())
         };
         let command = format!("waybill licenses {word} {}", it.id);
         Act::of(visit, Role::Operator, what, button, command)
@@ -201,8 +196,6 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
              it is lengthened, if this one is for longer."
                 .to_owned(),
         ],
-        facts: Vec::new(),
-        tables: Vec::new(),
         to: visit
             .may(Role::Operator)
             .then(|| format!("{HERE}/grant")),
@@ -225,6 +218,7 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
         ],
         back: HERE.to_owned(),
         command: "waybill licenses grant --user LOGIN --tier TIER --days DAYS".to_owned(),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }
@@ -305,15 +299,13 @@ pub async fn ask_revoke(visit: Visit<Operator>) -> Result<Response, Error> {
             ("State", shown::state(when.status(&it))),
             ("Until", Cell::maybe_time(it.expires_at)),
         ],
-        tables: Vec::new(),
         to: visit
             .may(Role::Operator)
             .then(|| format!("{}/revoke", page(it.id))),
         label: "Revoke it for good",
-        fields: Vec::new(),
-        inputs: Vec::new(),
         back: page(it.id),
         command: format!("waybill licenses revoke {}", it.id),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }

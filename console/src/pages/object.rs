@@ -19,6 +19,7 @@ use crate::frame::Frame;
 use crate::listing::{self, Table};
 use crate::shown::{self, Cell, Moment};
 
+#[derive(Default)]
 pub struct Object {
     /// The list to which it belongs.
     pub here: &'static str,

@@ -47,12 +47,9 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         about: "Dead jobs that are requeued or discarded together, the newest first. To begin one, choose \
                 the dead jobs by the filters of their list.",
         command: "waybill operations list".to_owned(),
-        filters: Vec::new(),
         table,
-        acts: Vec::new(),
         empty: "There was no operation yet.",
-        note: None,
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
@@ -115,11 +112,9 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Last error", Cell::maybe(it.last_error.as_deref())),
             ("Look again", Cell::link("Load this page again", page(id))),
         ],
-        chains: Vec::new(),
-        tables: Vec::new(),
-        note: None,
         acts: acts(&visit, &it, visit.now()),
         commands: vec![("Show it", format!("waybill operations show {id}"))],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }

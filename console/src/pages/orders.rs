@@ -79,10 +79,9 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field("shop", "Shop", visit.query.get("shop"), &[]),
         ],
         table,
-        acts: Vec::new(),
         empty: "No order matches.",
-        note: None,
         next: page.next.map(|next| ("after", next.to_string())),
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

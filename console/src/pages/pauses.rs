@@ -37,7 +37,6 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         about: "What operators have paused. Deliveries are accepted all the same. Their jobs wait, and go on by \
                 themselves when the pause ends.",
         command: "waybill pauses list".to_owned(),
-        filters: Vec::new(),
         table,
         acts: vec![Act::of(
             &visit,
@@ -47,8 +46,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             "waybill pauses begin queue|provider|shop NAME --for 1h".to_owned(),
         )],
         empty: "Nothing is paused.",
-        note: None,
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
@@ -91,11 +89,9 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("By", Cell::text(it.actor.as_str())),
             ("Ended by an operator", Cell::maybe_time(it.ended_at)),
         ],
-        chains: Vec::new(),
-        tables: Vec::new(),
-        note: None,
         acts,
         commands: vec![("List all", "waybill pauses list".to_owned())],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }
@@ -118,8 +114,6 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
              law sets their deadline."
                 .to_owned(),
         ],
-        facts: Vec::new(),
-        tables: Vec::new(),
         to: visit
             .may(Role::Operator)
             .then(|| format!("{HERE}/begin")),
@@ -146,6 +140,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         ],
         back: HERE.to_owned(),
         command: "waybill pauses begin queue|provider|shop NAME --for 1h".to_owned(),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }

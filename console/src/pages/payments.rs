@@ -48,14 +48,12 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Payments",
         about: "Those that changed last come first.",
         command: "waybill payments list".to_owned(),
-        filters: Vec::new(),
         table,
-        acts: Vec::new(),
         empty: "There is no payment.",
         note: is_cut.then(|| {
             format!("These are the {MOST} that changed last. Search for others by their ids.")
         }),
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

@@ -212,11 +212,9 @@ fn export(it: &Export, now: Timestamp) -> String {
 
 fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
     let act = |what, label, word: &str, asks: bool| {
-        let to = format!("{}/{word}", page(it.id));
-        let button = if asks {
-            Button::asks(label, to)
-        } else {
-            Button::does(label, to, Vec::new())
+        let button = Button {
+            asks,
+            ..Button::does(label, format!("{}/{word}", page(it.id)), Vec::new())
         };
         let command = format!("waybill privacy {word} {}", it.id);
         Act::of(visit, Role::Privacy, what, button, command)
@@ -414,8 +412,6 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
              it is the customer who has written."
                 .to_owned(),
         ],
-        facts: Vec::new(),
-        tables: Vec::new(),
         to: visit
             .may(Role::Privacy)
             .then(|| "/privacy/enter".to_owned()),
@@ -448,6 +444,7 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
         ],
         back: "/privacy".to_owned(),
         command: "waybill privacy request --shop SHOP --customer ID".to_owned(),
+        ..Question::default()
     };
     Ok(question.answer(&visit))
 }
@@ -533,7 +530,6 @@ async fn ask(
             ("Received", Cell::time(it.received_at)),
             ("Due", Cell::time(it.due_at)),
         ],
-        tables: Vec::new(),
         to: visit
             .may(Role::Privacy)
             .then(|| format!("{}/{word}", page(it.id))),
@@ -542,10 +538,9 @@ async fn ask(
         } else {
             "Let it run"
         },
-        fields: Vec::new(),
-        inputs: Vec::new(),
         back: page(it.id),
         command: format!("waybill privacy {word} {}", it.id),
+        ..Question::default()
     };
     Ok(question.answer(visit))
 }

@@ -61,11 +61,10 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             &["hour", "day", "week", "month"],
         )],
         table,
-        acts: Vec::new(),
         empty: "Nothing was refused.",
         note: is_cut
             .then(|| format!("These are the latest {MOST}; choose a shorter time for the others.")),
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

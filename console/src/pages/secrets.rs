@@ -27,14 +27,12 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
                 STOREFRONT_WEBHOOK_SECRET or PAYMENT_WEBHOOK_SECRET, restart, and let the provider sign with the new \
                 one. When the old one has verified nothing for as long as the provider retries, remove it.",
         command: "waybill secrets list".to_owned(),
-        filters: Vec::new(),
         table,
-        acts: Vec::new(),
         empty: "No secret is set.",
         note: Some(
             "The times are at most a minute late. The secrets are those of the process that serves this page.".to_owned(),
         ),
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

@@ -40,14 +40,12 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Subscriptions",
         about: "Those that changed last come first.",
         command: "waybill payments subscriptions".to_owned(),
-        filters: Vec::new(),
         table,
-        acts: Vec::new(),
         empty: "There is no subscription.",
         note: is_cut.then(|| {
             format!("These are the {MOST} that changed last. Search for others by their ids.")
         }),
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
