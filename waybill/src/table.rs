@@ -7,6 +7,17 @@ use anyhow::Result;
 use platform::terminal;
 use serde::Serialize;
 
+/// The options of a command that lists the newest of something.
+#[derive(clap::Args)]
+pub struct Newest {
+    /// Show at most this many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    pub limit: i64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Rows under a heading. A line break in a cell is escaped, so what others wrote cannot look like a
 /// row.
 pub struct Table {

@@ -10,7 +10,7 @@ use store::sql::Db;
 
 use crate::commands::privacy::keys;
 use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -19,12 +19,8 @@ pub enum Command {
         /// Only entries about the request, job, licence or other object with this id
         #[arg(long, value_name = "ID")]
         object: Option<String>,
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
     /// Check that no entry was changed, removed or added by hand; exit code 1 if one was
     ///
@@ -92,8 +88,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let done = match command {
         Command::List {
             object,
-            limit,
-            json,
+            newest: Newest { limit, json },
         } => list(&db, object.as_deref(), limit, json).await,
         Command::Verify { head, json } => verify(settings, &db, head.as_ref(), json).await,
         Command::Checkpoint { name } => sign(settings, &db, &name).await,

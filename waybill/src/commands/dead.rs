@@ -21,7 +21,7 @@ use store::sql::Db;
 use crate::age::{self, Moment};
 use crate::commands::operation::{FoundJobs, How, Operation, missing, nothing_named, to_json};
 use crate::commands::{database, jobs as jobs_command};
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -38,12 +38,8 @@ pub enum Command {
     List {
         #[command(flatten)]
         which: Which,
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
     /// Show a dead job and its body without personal data, and what to do about the job
     ///
@@ -151,7 +147,10 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             }
             table::print(&summary(&groups, now))
         }
-        Command::List { which, limit, json } => {
+        Command::List {
+            which,
+            newest: Newest { limit, json },
+        } => {
             let limit = usize::try_from(limit).unwrap_or_default();
             let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
             if json {

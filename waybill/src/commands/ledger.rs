@@ -9,7 +9,7 @@ use store::ledger::{self, Balance, Line};
 use store::sql::Db;
 
 use crate::commands::database;
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -38,12 +38,8 @@ pub enum Command {
     Show {
         /// The name of the account, `held` or `released:pact_7` for example
         account: String,
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
 }
 
@@ -65,8 +61,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         }
         Command::Show {
             account,
-            limit,
-            json,
+            newest: Newest { limit, json },
         } => {
             let lines = ledger::of_account(&db, &account, limit).await?;
             if json {

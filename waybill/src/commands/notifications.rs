@@ -13,7 +13,7 @@ use store::sql::Db;
 
 use crate::commands::database;
 use crate::commands::operator::Operator;
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -22,12 +22,8 @@ pub enum Command {
         /// Only notifications about this payment
         #[arg(long)]
         payment: Option<String>,
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
     /// Show a notification as its customer reads it. It contains the address, which is personal
     /// data
@@ -48,8 +44,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     match command {
         Command::List {
             payment,
-            limit,
-            json,
+            newest: Newest { limit, json },
         } => {
             let payment = payment.unwrap_or_default();
             let rows = notifications::list(&db, &payment, limit).await?;

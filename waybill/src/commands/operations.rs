@@ -13,18 +13,14 @@ use uuid::Uuid;
 use crate::age;
 use crate::commands::database;
 use crate::commands::operator::Operator;
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest operations
     List {
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
     /// Show an operation: which jobs it concerns, and how far it has come
     Show {
@@ -52,7 +48,9 @@ pub struct OneArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let db = database(settings).await?;
     let done = match command {
-        Command::List { limit, json } => list(&db, limit, json).await,
+        Command::List {
+            newest: Newest { limit, json },
+        } => list(&db, limit, json).await,
         Command::Show { id, json } => show(&db, id, json).await,
         Command::Stop(one) => change(settings, &db, &one, Change::Stop).await,
         Command::Resume(one) => change(settings, &db, &one, Change::Resume).await,

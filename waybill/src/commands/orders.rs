@@ -18,7 +18,7 @@ use store::story::{self, Meant, Story, WithHistory};
 use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::commands::jobs::attempt_cells;
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 use crate::words;
 
 /// How many characters of an order's name a list shows.
@@ -58,12 +58,8 @@ pub enum Command {
     /// topic said. The signature covers the body and not the topic, so somebody may have captured
     /// the bodies and sent them again.
     Repeated {
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
 }
 
@@ -120,7 +116,9 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 table::print(&waiting(&held))
             }
         }
-        Command::Repeated { limit, json } => {
+        Command::Repeated {
+            newest: Newest { limit, json },
+        } => {
             let bodies = order_bodies::repeated(&db, limit).await?;
             if json {
                 table::print_json(&bodies)

@@ -9,7 +9,7 @@ use store::payments::{self, Filter, Summary};
 use store::{ledger, notifications, payment_retries, subscriptions};
 
 use crate::commands::{database, ledger as books};
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -22,12 +22,8 @@ pub enum Command {
         /// Only payments of this agreement (metadata.pact_id)
         #[arg(long)]
         pact: Option<String>,
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
     /// Show a payment with its ledger entries, retries and notifications
     Show {
@@ -39,12 +35,8 @@ pub enum Command {
     },
     /// List subscriptions and until when they are paid
     Subscriptions {
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        newest: Newest,
     },
 }
 
@@ -54,8 +46,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::List {
             state,
             pact,
-            limit,
-            json,
+            newest: Newest { limit, json },
         } => {
             let filter = Filter {
                 state: state.unwrap_or_default(),
@@ -103,7 +94,9 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             }
             table::print(&parts.join("\n"))
         }
-        Command::Subscriptions { limit, json } => {
+        Command::Subscriptions {
+            newest: Newest { limit, json },
+        } => {
             let subscriptions = subscriptions::list(&db, limit).await?;
             db.close().await;
             if json {

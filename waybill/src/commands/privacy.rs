@@ -29,7 +29,7 @@ use crate::commands;
 use crate::commands::audit as audit_command;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::reapply;
-use crate::table::{self, Table};
+use crate::table::{self, Newest, Table};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -209,12 +209,8 @@ pub struct ListArguments {
     /// List requests that are done or cancelled too
     #[arg(long, conflicts_with = "state")]
     all: bool,
-    /// Show at most this many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-    limit: i64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    newest: Newest,
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -378,8 +374,8 @@ async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
         open: arguments.state.is_none() && !arguments.all,
         customer: None,
     };
-    let requests = privacy_requests::list(db, &filter, arguments.limit).await?;
-    if arguments.json {
+    let requests = privacy_requests::list(db, &filter, arguments.newest.limit).await?;
+    if arguments.newest.json {
         return table::print_json(&requests);
     }
     if !requests.is_empty() {
