@@ -389,8 +389,6 @@ fn answered(
         };
         let now = app.clock.now();
         app.refused.add(source, profile, &refused, &app.keys, now);
-    }
-    if error != Error::Duplicate {
         let cause = Cause::of(source, &refused);
         app.measures.delivery(measures::Delivery::Refused);
         metrics::counter!(

@@ -26,43 +26,27 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-const fn counter(
-    by: By,
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    let kind = Kind::Counter;
+type Text = &'static str;
+
+const fn counter(by: By, name: Text, labels: &'static [Text], help: Text) -> Metric {
+    metric(Kind::Counter, by, name, labels, help)
+}
+
+const fn gauge(by: By, name: Text, labels: &'static [Text], help: Text) -> Metric {
+    metric(Kind::Gauge, by, name, labels, help)
+}
+
+const fn histogram(by: By, name: Text, labels: &'static [Text], help: Text) -> Metric {
+    metric(Kind::Histogram, by, name, labels, help)
+}
+
+const fn metric(kind: Kind, by: By, name: Text, labels: &'static [Text], help: Text) -> Metric {
     Metric {
         name,
         kind,
         by,
         labels,
         help,
-    }
-}
-
-const fn gauge(
-    by: By,
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    Metric {
-        kind: Kind::Gauge,
-        ..counter(by, name, labels, help)
-    }
-}
-
-const fn histogram(
-    by: By,
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    Metric {
-        kind: Kind::Histogram,
-        ..counter(by, name, labels, help)
     }
 }
 
