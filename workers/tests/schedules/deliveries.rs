@@ -108,10 +108,12 @@ fn request(id: i64) -> Value {
 pub fn deliveries(random: &mut Random, focus: Focus) -> Vec<Delivery> {
     let mut all = Vec::new();
     let is_calm = focus == Focus::Calm;
-    let spread = if is_calm || random.once_in(3) {
-        1_500
-    } else {
-        12
+    let spread = match focus {
+        // Events come also while a process stands still.
+        Focus::Webhooks => 8_000,
+        Focus::Calm => 1_500,
+        _ if random.once_in(3) => 1_500,
+        _ => 12,
     };
     let has_privacy = random.once_in(6);
     // Of many at a time some wait for the sweep, which looks by the clock of its own host.

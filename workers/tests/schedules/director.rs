@@ -112,9 +112,9 @@ impl Focus {
     pub fn new(random: &mut Random) -> Self {
         match random.below(12) {
             0 | 1 => Focus::Calls,
-            2 => Focus::Webhooks,
-            3 => Focus::Jobs,
-            4 | 5 => Focus::Calm,
+            2 | 3 => Focus::Webhooks,
+            4 => Focus::Jobs,
+            5 | 6 => Focus::Calm,
             _ => Focus::Anything,
         }
     }
@@ -312,7 +312,7 @@ impl State {
     }
 
     pub fn plan_faults(&mut self, focus: Focus, has_privacy: bool) {
-        use Point::{Call, Called, WebhookSend, WebhookSent};
+        use Point::{Call, Called};
         let early = self.random.below(3);
         let freeze = |length: i64| Fault::Freeze(length.cast_unsigned());
         let first = match focus {
@@ -323,8 +323,7 @@ impl State {
             }
             Focus::Webhooks => {
                 let fault = freeze(self.random.between(10_500, 16_000));
-                let place = Place::Point([WebhookSend, WebhookSent][self.random.below(2)]);
-                Some((fault, place, early))
+                Some((fault, Place::Point(Point::WebhookSent), early))
             }
             Focus::Anything | Focus::Jobs | Focus::Calm => None,
         };
