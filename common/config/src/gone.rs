@@ -15,6 +15,13 @@ const GONE: &[(&str, &str)] = &[
         "Waybill's own tests try its receiver so. `waybill trigger` posts a delivery, and `waybill connect` says why \
          one of a provider is refused",
     ),
+    ("dead --newer-than", "use --since"),
+    ("dead --older-than", "use --before"),
+    ("dead replay", "use `waybill dead requeue`"),
+    ("events --kind", "use --type"),
+    ("jobs replay", "use `waybill jobs requeue`"),
+    ("jobs retry", "use `waybill dead requeue`"),
+    ("jobs --until", "use --before"),
     (
         "shopify-events",
         "use shopify, whose webhooks bring the whole order",

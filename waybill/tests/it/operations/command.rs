@@ -340,6 +340,21 @@ fn what_went_is_named_with_what_to_use_in_its_place() {
             "shopify-events",
             "use shopify",
         ),
+        (
+            &["dead", "replay", "--all"],
+            "dead replay",
+            "waybill dead requeue",
+        ),
+        (
+            &["jobs", "requeue", "--until", "1h"],
+            "jobs --until",
+            "use --before",
+        ),
+        (
+            &["events", "list", "--kind", "order.*"],
+            "events --kind",
+            "use --type",
+        ),
     ] {
         let output = shop.run(line);
         let said = text(&output.stderr);

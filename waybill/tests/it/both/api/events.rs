@@ -435,11 +435,11 @@ async fn events_are_listed_for_people_and_machines() {
     let json = |arguments: &[&str]| -> Vec<Value> {
         serde_json::from_str(&list(&[arguments, &["--json"]].concat())).unwrap()
     };
-    let created = json(&["--kind", "*.created", "--object", "1001"]);
+    let created = json(&["--type", "*.created", "--object", "1001"]);
     assert_eq!(created.len(), 1);
     assert_eq!(created[0]["id"], written[1].to_string());
     assert_eq!(created[0]["data"]["total_price"], "0");
-    assert_eq!(json(&["--kind", "order.#", "--limit", "100"]).len(), 30);
+    assert_eq!(json(&["--type", "order.#", "--limit", "100"]).len(), 30);
     // Another version wrote it: a type and a field that this one does not know.
     let mut tx = db.begin().await.unwrap();
     tx.query("update events set kind = $1, body = $2 where id = $3")
@@ -450,8 +450,8 @@ async fn events_are_listed_for_people_and_machines() {
         .await
         .unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(json(&["--kind", "order.of_old"])[0]["data"]["n"], 7);
-    assert_eq!(json(&["--kind", "order"]).len(), 0);
+    assert_eq!(json(&["--type", "order.of_old"])[0]["data"]["n"], 7);
+    assert_eq!(json(&["--type", "order"]).len(), 0);
     assert_eq!(json(&["--shop", "other.example"]).len(), 0);
     assert_eq!(json(&["--shop", SHOP]).len(), 20, "the default");
     let wrong = command("waybill", &[])
@@ -485,7 +485,7 @@ async fn a_tail_shows_history_and_then_each_new_event_once() {
     );
     let mut created = tail(
         &settings,
-        &["--kind", "*.created", "--json", "--since", "1h"],
+        &["--type", "*.created", "--json", "--since", "1h"],
     );
     let elsewhere = tail(&settings, &["--shop", "other.example", "--since", "1h"]);
     for id in &written {
