@@ -308,7 +308,7 @@ create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), i
 -- the newest one: it would find one order among all of its shop.
 create index orders_id on orders (id);
 create index orders_name on orders (name, shop, id) where name is not null;
--- The index has what tells orders apart, so that who else names an agreement is known without reading the rows.
+-- The index has all columns that identify an order, so the other orders of an agreement are found without reading rows.
 create index orders_agreement on orders (pact_id, shop, id) where pact_id is not null;
 -- Orders whose agreement is named, while no payment of it is linked to them.
 create index orders_unlinked on orders (pact_id, shop, id)

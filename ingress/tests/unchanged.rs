@@ -22,7 +22,7 @@ const ON_PURPOSE: &[Change] = &[
         why: "The audit is a transparency log alone, and no chain beside it.",
         now: &[(
             "/components/schemas/AuditEntry/properties/hash/description",
-            Some(r#""Of this entry as a leaf of the log, in hex.""#),
+            Some(r#""The hash of this entry as a leaf of the log, in hex.""#),
         )],
     },
     Change {

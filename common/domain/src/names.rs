@@ -1,4 +1,5 @@
-//! What is said of a text that names no variant of an enum. The names themselves are made by `strum`.
+//! What is said of a text that names no variant of an enum. The names themselves are made by `strum`, and an enum's `ALL`
+//! is unwrapped while it is compiled, so one of another length does not compile.
 
 use strum::VariantArray;
 

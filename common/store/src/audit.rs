@@ -92,7 +92,7 @@ pub struct AuditEntry {
     /// Counts and ids.
     #[schema(value_type = Object)]
     pub details: Value,
-    /// Of this entry as a leaf of the log, in hex.
+    /// The hash of this entry as a leaf of the log, in hex.
     pub hash: String,
     /// The details as they were written.
     #[serde(skip)]

@@ -1,2 +1,4 @@
+//! The tests of the crate `console`.
+
 mod access;
 mod address;

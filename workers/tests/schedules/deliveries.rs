@@ -116,7 +116,7 @@ pub fn deliveries(random: &mut Random, focus: Focus) -> Vec<Delivery> {
         _ => 12,
     };
     let has_privacy = random.once_in(6);
-    // Of many at a time some wait for the sweep, which looks by the clock of its own host.
+    // When more come at a time, some of them wait for the sweep, which goes by the clock of its own host.
     let most = if is_calm { 1 } else { 3 };
     for nth in 0..random.between(1, most) {
         let id = FIRST + nth;

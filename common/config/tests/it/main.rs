@@ -1,3 +1,5 @@
+//! The tests of the crate `config`.
+
 mod env_file;
 mod mail;
 mod values;

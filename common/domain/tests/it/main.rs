@@ -1,3 +1,5 @@
+//! The tests of the crate `domain`.
+
 mod agreement_history;
 mod api_key;
 mod carrier;

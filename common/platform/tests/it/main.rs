@@ -1,3 +1,5 @@
+//! The tests of the crate `platform`.
+
 mod backoff;
 mod clock;
 mod counted;

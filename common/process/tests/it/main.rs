@@ -1,2 +1,4 @@
+//! The tests of the crate `process`.
+
 mod causes;
 mod supervisor;

@@ -1,3 +1,5 @@
+//! The tests of the crate `providers`.
+
 mod breaker;
 mod endpoints;
 mod exports;

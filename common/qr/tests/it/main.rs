@@ -1,2 +1,4 @@
+//! The tests of the crate `qr`.
+
 mod corpus;
 mod qr;

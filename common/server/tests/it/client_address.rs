@@ -1,4 +1,4 @@
-//! Whose address counts behind proxies.
+//! These tests show whose address counts behind proxies.
 
 use axum::http::HeaderMap;
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! The tests of the crate `server`.
+
 mod client_address;
 mod connections;
 mod filter;

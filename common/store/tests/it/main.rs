@@ -1,3 +1,5 @@
+//! The tests of the crate `store`.
+
 mod both;
 mod cursor;
 mod device_codes;

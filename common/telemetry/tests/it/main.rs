@@ -1,1 +1,3 @@
+//! The tests of the crate `telemetry`.
+
 mod sampler;

@@ -217,7 +217,7 @@ async fn nobody_else_is_let_in_and_no_link_signs_another_browser_in() {
     refused_with(browser.arrive(&back).await, 502, "gave no answer").await;
     sandbox.identity().clear_faults();
 
-    // The key of a program is told nothing of all this.
+    // None of these logins has begun a session.
     let rows = service
         .count("select count(*) as n from console_sessions")
         .await;
