@@ -227,8 +227,8 @@ pub async fn seen(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
         }
     }
     match save_alone(db, clock, account).await {
-        // Where two replicas insert one account at once, PostgreSQL may find that its login is taken before it finds
-        // that the row is the same account's. By now that row is there.
+        // Another replica has inserted somebody with this login at this moment. Where that is the same account,
+        // PostgreSQL may find that its login is taken before it finds whose row it is. By now that row is there.
         Err(Error::Database(error)) if error.is_unique_violation() => {
             save_alone(db, clock, account).await
         }

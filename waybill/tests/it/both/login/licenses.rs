@@ -15,6 +15,7 @@ use store::users::{self, CLAIM_PERIOD, Named};
 
 use crate::support::START;
 use crate::support::backend::Backend;
+use crate::support::eventually;
 
 struct Books {
     db: Db,
@@ -388,6 +389,35 @@ async fn one_invitation_is_claimed_once_by_however_many_at_the_same_time() {
     let fresh: Vec<UserId> =
         futures_util::future::join_all((0..16).map(|_| books.sees(2, "bob"))).await;
     assert!(fresh.iter().all(|user| *user == fresh[0]));
+}
+
+/// Another replica has inserted somebody with this login, and has not committed it.
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn an_account_gets_its_login_while_another_replica_gives_it_away() {
+    let books = books().await;
+    let mut other = books.db.begin().await.unwrap();
+    let insert = "insert into users (id, provider_id, login, login_key, created_at, seen_at)
+                  values ($1, 2, 'alice', 'alice', 1, 1)";
+    let insert = other.query(insert).bind(books.clock.id());
+    insert.execute().await.unwrap();
+    let waits = "select count(*) as n from pg_stat_activity
+                 where wait_event_type = 'Lock' and datname = current_database()
+                   and query like '%insert into users%'";
+    let commit = async {
+        eventually("the account waits", async || {
+            let row = books.db.query(waits).fetch_one().await.unwrap();
+            row.get::<i64>("n").unwrap() == 1
+        })
+        .await;
+        other.commit().await.unwrap();
+    };
+    let (alice, ()) = tokio::join!(books.sees(1, "alice"), commit);
+    let named = Named::Login("alice".to_owned());
+    let holder = books
+        .change(async |tx| users::find(tx, &named).await.unwrap())
+        .await;
+    assert_eq!(holder.unwrap().id, alice);
 }
 
 #[tokio::test]
