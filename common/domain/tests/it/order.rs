@@ -183,6 +183,19 @@ fn a_draft_order_without_customer_addresses_and_email_reads() {
 }
 
 #[test]
+fn an_address_is_read_by_the_names_of_either_storefront_and_its_own_come_first() {
+    let given = json!({"address_1": "1 Elm St", "state": "KY", "postcode": "40202", "zip": null});
+    let address = read(changed(FULL, &[("/shipping_address", given)])).shipping_address;
+    let address = address.expect("an address");
+    assert_eq!(address.address1.as_deref(), Some("1 Elm St"));
+    assert_eq!(address.province.as_deref(), Some("KY"));
+    assert_eq!(address.zip.as_deref(), Some("40202"));
+    let given = json!({"address1": "2 Oak St", "address_1": "1 Elm St"});
+    let address = read(changed(FULL, &[("/shipping_address", given)])).shipping_address;
+    assert_eq!(address.unwrap().address1.as_deref(), Some("2 Oak St"));
+}
+
+#[test]
 fn the_refund_of_a_cancelled_order_is_exact() {
     let order = read(CANCELLED);
     assert_eq!(
