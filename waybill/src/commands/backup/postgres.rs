@@ -136,25 +136,5 @@ async fn ran(mut command: Command, program: &str) -> Result<Output> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libpq_gets_the_connection_and_no_password() {
-        for (url, expected, password) in [
-            (
-                "postgres://shop:s%40fe@db.example:5433/waybill?sslmode=verify-full&statement-cache-capacity=9",
-                "postgres://shop@db.example:5433/waybill?sslmode=verify-full",
-                Some("s@fe"),
-            ),
-            (
-                "postgres:///waybill?host=/run/postgresql&ssl-mode=disable",
-                "postgres:///waybill?host=/run/postgresql&sslmode=disable",
-                None,
-            ),
-        ] {
-            let expected = (expected.to_owned(), password.map(ToOwned::to_owned));
-            assert_eq!(for_libpq(url), expected, "{url}");
-        }
-    }
-}
+#[path = "../../../tests/unit/commands/backup/postgres.rs"]
+mod tests;
