@@ -363,6 +363,11 @@ impl<R> Visit<R> {
             .find(|(part, _)| part == name)
             .map_or("", |(_, value)| value)
     }
+
+    /// The part of the path that is an id.
+    pub fn id(&self) -> Result<Uuid, Error> {
+        Uuid::parse_str(self.path("id")).map_err(|_| Error::NotFound)
+    }
 }
 
 /// A cookie of a request. The name depends on the address, so that a cookie that somebody set without

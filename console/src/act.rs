@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use domain::api_key::Role;
 use strum::{EnumString, IntoStaticStr};
 
-use crate::access::Visit;
+use crate::access::{Needs, Visit};
 use crate::frame::Frame;
 use crate::listing::Table;
 use crate::shown::Cell;
@@ -88,7 +88,7 @@ pub struct Question {
     pub about: Vec<String>,
     pub facts: Vec<(&'static str, Cell)>,
     pub tables: Vec<(&'static str, Table)>,
-    /// Where the form is sent. None when there is nothing to do.
+    /// Where the form is sent, by those who may. None when there is nothing to do.
     pub to: Option<String>,
     pub label: &'static str,
     pub fields: Vec<(&'static str, String)>,
@@ -103,13 +103,15 @@ pub struct Question {
 struct QuestionPage<'a> {
     frame: Frame<'a>,
     question: &'a Question,
+    to: Option<&'a String>,
 }
 
 impl Question {
-    pub fn answer<R>(&self, visit: &Visit<R>) -> Response {
+    pub fn answer<R: Needs>(&self, visit: &Visit<R>) -> Response {
         let page = QuestionPage {
             frame: Frame::new(&visit.who, self.here),
             question: self,
+            to: self.to.as_ref().filter(|_| visit.may(R::ROLE)),
         };
         Html(page.to_string()).into_response()
     }

@@ -1,6 +1,7 @@
 //! Why a request does not get what it asks for, in one place: the status, the heading, and what the reader
 //! can do. It never quotes the request.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::http::header::RETRY_AFTER;
@@ -74,6 +75,11 @@ impl From<IdentityError> for Error {
 }
 
 impl Error {
+    /// What was asked for is not possible, for this reason.
+    pub fn impossible(why: impl Display) -> Self {
+        Error::Refused(format!("This is not possible: {why}."))
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Error::SignedOut(_)

@@ -1,5 +1,7 @@
 //! The fields of a query or of a form. Each is there once, and none has a character that no database takes.
 
+use std::str::FromStr;
+
 /// Fields of which one is there twice or has such a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongFields;
@@ -28,6 +30,19 @@ impl Fields {
         fields
             .find(|(field, _)| field == name)
             .map_or("", |(_, value)| value.trim())
+    }
+
+    /// The value of a field that must be there.
+    pub fn read<T: FromStr>(&self, name: &str) -> Result<T, WrongFields> {
+        self.get(name).parse().map_err(|_| WrongFields)
+    }
+
+    /// The value of a field that may be left out.
+    pub fn maybe<T: FromStr>(&self, name: &str) -> Result<Option<T>, WrongFields> {
+        match self.get(name) {
+            "" => Ok(None),
+            _ => self.read(name).map(Some),
+        }
     }
 
     /// The query of these fields with another value for one of them, or without it when that is empty. What

@@ -19,6 +19,24 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
+/// The name of a column, and what it shows of a row.
+pub type Column<'a, T> = (&'static str, &'a dyn Fn(&T) -> Cell);
+
+/// What a table can be made of.
+pub trait Rows<T> {
+    fn table(&self, columns: &[Column<'_, T>]) -> Table;
+}
+
+impl<T> Rows<T> for [T] {
+    fn table(&self, columns: &[Column<'_, T>]) -> Table {
+        let cells = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
+        Table {
+            columns: columns.iter().map(|(name, _)| *name).collect(),
+            rows: self.iter().map(cells).collect(),
+        }
+    }
+}
+
 impl Table {
     pub fn new(columns: &[&'static str]) -> Self {
         Table {
@@ -120,6 +138,15 @@ impl Listing {
     fn json(&self) -> Response {
         let next = self.next.as_ref().map(|(_, value)| value);
         json_answer(&json!({"items": self.table.json(), "next": next}))
+    }
+}
+
+/// The table in the format that the query of a page names, if it names one.
+pub fn in_format<R>(visit: &Visit<R>, table: &Table, name: &str) -> Option<Response> {
+    match visit.query.get("format") {
+        "json" => Some(items(table)),
+        "csv" => Some(csv(table, name)),
+        _ => None,
     }
 }
 

@@ -206,6 +206,18 @@ pub fn class(state: &str) -> &'static str {
     }
 }
 
+pub fn maybe_state(text: Option<&str>) -> Cell {
+    text.map_or(Cell::None, state)
+}
+
+/// An amount with its currency, where both are known.
+pub fn amount(amount: Option<&str>, currency: Option<&str>) -> Cell {
+    let amount = amount.zip(currency);
+    amount.map_or(Cell::None, |(amount, code)| {
+        Cell::text(format!("{amount} {code}"))
+    })
+}
+
 pub fn state(text: impl Into<String>) -> Cell {
     let text = text.into();
     Cell::State(class(&text), text)

@@ -5,28 +5,22 @@ use store::audit;
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::PAGE_ROWS;
 use crate::shown::Cell;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let before = match visit.query.get("before") {
-        "" => i64::MAX,
-        text => text.parse().map_err(|_| Error::Fields)?,
-    };
+    let before = visit.query.maybe("before")?.unwrap_or(i64::MAX);
     let entries = audit::before(visit.db(), before, PAGE_ROWS).await?;
-    let mut table = Table::new(&["Number", "At", "Who", "What", "About", "Shop", "Details"]);
-    for it in &entries {
-        table.row(vec![
-            Cell::Number(it.number),
-            Cell::time(it.at),
-            Cell::text(it.actor.as_str()),
-            Cell::text(it.action.as_str()),
-            Cell::code(it.object_id.as_str()),
-            Cell::maybe(it.shop.as_deref()),
-            Cell::text(it.details.to_string()),
-        ]);
-    }
+    let table = entries.table(&[
+        ("Number", &|it| Cell::Number(it.number)),
+        ("At", &|it| Cell::time(it.at)),
+        ("Who", &|it| Cell::text(it.actor.as_str())),
+        ("What", &|it| Cell::text(it.action.as_str())),
+        ("About", &|it| Cell::code(it.object_id.as_str())),
+        ("Shop", &|it| Cell::maybe(it.shop.as_deref())),
+        ("Details", &|it| Cell::text(it.details.to_string())),
+    ]);
     let is_full = entries.len() >= super::PAGE;
     let last = entries.last().map(|it| ("before", it.number.to_string()));
     let listing = Listing {

@@ -27,7 +27,7 @@ struct BodyPage<'a> {
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let job = jobs::show(visit.db(), id).await?;
     let job = job.ok_or(Error::Unknown("job"))?;
     let body = jobs::body(visit.db(), id).await?;
@@ -59,7 +59,7 @@ struct FieldPage<'a> {
 
 /// Shows a field on this answer alone. Each time it is asked for, the audit has an entry more.
 pub async fn field(write: Write<Privacy>) -> Result<Response, Error> {
-    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let id = write.id()?;
     let path = write.fields.get("field");
     let reason: Result<Reason, _> = write.fields.get("reason").parse();
     let reason = reason.map_err(|error| Error::Refused(format!("The reason: {error}.")))?;
@@ -68,7 +68,7 @@ pub async fn field(write: Write<Privacy>) -> Result<Response, Error> {
         Ok(value) => value,
         Err(NotShown::Unknown) => return Err(Error::Unknown("job")),
         Err(NotShown::Database(error)) => return Err(error.into()),
-        Err(why) => return Err(Error::Refused(format!("This is not possible: {why}."))),
+        Err(why) => return Err(Error::impossible(why)),
     };
     let page = FieldPage {
         frame: Frame::new(&write.who, "/deliveries"),

@@ -8,7 +8,7 @@ use store::story::{MOST_ORDERS, Story};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::Table;
+use crate::listing::Rows as _;
 use crate::pages::object::{self, Object};
 use crate::pages::{PAGE_ROWS, payments, privacy};
 use crate::shown::{self, Cell};
@@ -36,14 +36,13 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     }
     let ids: Vec<i64> = orders.iter().map(|order| order.id).collect();
     let story = Story::of_orders(db, &shop, &ids).await?;
-    let mut bought = Table::new(&["Name", "Order", "Changed"]);
-    for it in &orders {
-        bought.row(vec![
-            Cell::maybe(it.name.as_deref()),
-            Cell::link(it.id.to_string(), shown::order(&it.shop, it.id)),
-            Cell::time(it.updated_at),
-        ]);
-    }
+    let bought = orders.table(&[
+        ("Name", &|it| Cell::maybe(it.name.as_deref())),
+        ("Order", &|it| {
+            Cell::link(it.id.to_string(), shown::order(&it.shop, it.id))
+        }),
+        ("Changed", &|it| Cell::time(it.updated_at)),
+    ]);
     let of = shown::quoted(&shop);
     let object = Object {
         here: "/orders",
@@ -59,24 +58,21 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ),
         ],
         chains: object::chains(&visit, &story.jobs, &story.events).await?,
-        tables: [
+        tables: object::filled([
             ("Orders", bought),
             ("Privacy requests", privacy::table(&requests)),
-        ]
-        .into_iter()
-        .filter(|(_, table)| !table.rows.is_empty())
-        .collect(),
+        ]),
         note: (orders.len() > MOST_ORDERS || story.is_cut()).then(|| {
             format!(
                 "What happened is shown for the newest {MOST_ORDERS} orders. {}",
                 payments::CUT
             )
         }),
-        acts: Vec::new(),
         commands: vec![(
             "Requests about the data",
             format!("waybill privacy list --shop {of} --customer {id}"),
         )],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }

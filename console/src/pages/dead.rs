@@ -14,39 +14,25 @@ use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 
 use crate::pages::deliveries::field;
-use crate::pages::{PAGE, cursor};
+use crate::pages::{PAGE, cursor, from_cursor};
 use crate::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let filter = filter(&visit.query)?;
-    let after = match visit.query.get("before") {
-        "" => None,
-        text => Some(cursor(text).ok_or(Error::Fields)?),
-    };
+    let after = cursor(&visit.query)?;
     let page = ended::page(visit.db(), &filter, after, PAGE).await?;
-    let mut table = Table::new(&[
-        "Died",
-        "Kind",
-        "Last error",
-        "Attempts",
-        "About",
-        "Shop",
-        "Job",
+    let table = page.rows.table(&[
+        ("Died", &|job| Cell::maybe_time(job.finished_at)),
+        ("Kind", &|job| Cell::text(job.kind.as_str())),
+        ("Last error", &|job| Cell::maybe(job.last_error.as_deref())),
+        ("Attempts", &|job| Cell::Number(job.attempts)),
+        ("About", &|job| Cell::maybe(job.object_id.as_deref())),
+        ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
+        ("Job", &|job| Cell::job(job.id)),
     ]);
-    for job in &page.rows {
-        table.row(vec![
-            Cell::maybe_time(job.finished_at),
-            Cell::text(job.kind.as_str()),
-            Cell::maybe(job.last_error.as_deref()),
-            Cell::Number(job.attempts),
-            Cell::maybe(job.object_id.as_deref()),
-            Cell::maybe(job.shop.as_deref()),
-            Cell::job(job.id),
-        ]);
-    }
     let note = page.is_cut.then(|| {
         let most = bounded(LOOKED_THROUGH, i64::MAX);
         format!("At most {most} dead jobs are looked through for one page; older ones are on the next page.")
@@ -77,9 +63,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         },
         empty: "No dead job matches.",
         note,
-        next: page
-            .next
-            .map(|(died, id)| ("before", format!("{}.{id}", died.0))),
+        next: page.next.map(from_cursor),
     };
     Ok(listing.answer(&visit))
 }
@@ -88,10 +72,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 fn filter(fields: &Fields) -> Result<Filter, Error> {
     let given = |name| fields.get(name).to_owned();
     Ok(Filter {
-        queue: match fields.get("queue") {
-            "" => None,
-            text => Some(text.parse().map_err(|_| Error::Fields)?),
-        },
+        queue: fields.maybe("queue")?,
         kind: given("kind"),
         shop: given("shop").to_ascii_lowercase(),
         error: given("error"),
@@ -170,15 +151,12 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     let until = flow::until(&filter, died_until);
     let found = ended::of_kinds(visit.db(), &until, flow::MOST).await?;
     let (jobs, is_more) = (flow::counted(&found), found.is_cut);
-    let mut table = Table::new(&["Jobs", "Kind", "First died", "Last died"]);
-    for kind in &found.kinds {
-        table.row(vec![
-            Cell::text(counted(kind.jobs, is_more)),
-            Cell::text(kind.kind.as_str()),
-            Cell::time(kind.first),
-            Cell::time(kind.last),
-        ]);
-    }
+    let table = found.kinds.table(&[
+        ("Jobs", &|kind| Cell::text(counted(kind.jobs, is_more))),
+        ("Kind", &|kind| Cell::text(kind.kind.as_str())),
+        ("First died", &|kind| Cell::time(kind.first)),
+        ("Last died", &|kind| Cell::time(kind.last)),
+    ]);
     let count = counted(jobs, is_more);
     let noun = if jobs == 1 { "job" } else { "jobs" };
     let (title, label) = match action {
@@ -208,7 +186,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         } else {
             vec![("Which jobs", table)]
         },
-        to: ((jobs > 0 || is_more) && visit.may(Role::Operator)).then(|| format!("/dead/{action}")),
+        to: (jobs > 0 || is_more).then(|| format!("/dead/{action}")),
         label,
         fields: sent,
         inputs: vec![Input {
@@ -270,9 +248,9 @@ pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
 async fn confirm(write: &Write<Operator>, action: Action) -> Result<Response, Error> {
     let given = &write.fields;
     let filter = filter(given)?;
-    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
-    let until: i64 = given.get("until").parse().map_err(|_| Error::Fields)?;
-    let rate: i64 = given.get("rate").parse().map_err(|_| Error::Fields)?;
+    let id: Uuid = given.read("id")?;
+    let until: i64 = given.read("until")?;
+    let rate: i64 = given.read("rate")?;
     let until = Timestamp(until.min(write.now().0));
     let db = &write.parts().db;
     flow::confirm(db, write.by(), id, action, &filter, until, rate).await?;

@@ -7,7 +7,6 @@ use server::deliveries::{Line, Outcome};
 use store::jobs::LOOKED_THROUGH;
 use store::jobs::arrived::{self, Arrived};
 use store::refused_deliveries::why;
-use uuid::Uuid;
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
@@ -22,10 +21,7 @@ pub const COLUMNS: [&str; 8] = [
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let filter = filter(&visit);
-    let before = match visit.query.get("before") {
-        "" => JobId::max(),
-        text => Uuid::parse_str(text).map_err(|_| Error::Fields)?,
-    };
+    let before = visit.query.maybe("before")?.unwrap_or(JobId::max());
     let page = arrived::page(visit.db(), &filter, before, PAGE).await?;
     let note = page.is_cut.then(|| {
         let most = shown::bounded(LOOKED_THROUGH - 1, i64::MAX);

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question, Secret};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
 use crate::shown::{self, Cell};
 
@@ -26,26 +26,15 @@ const TEST: Duration = Duration::from_secs(8);
 const HERE: &str = "/endpoints";
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let mut table = Table::new(&[
-        "Address",
-        "State",
-        "Last accepted",
-        "Failing since",
-        "Failures",
-        "Last error",
-        "Endpoint",
+    let table = endpoints::list(visit.db()).await?.table(&[
+        ("Address", &|it| Cell::text(it.url.as_str())),
+        ("State", &|it| shown::state(it.state.into_str())),
+        ("Last accepted", &|it| Cell::maybe_time(it.delivered_at)),
+        ("Failing since", &|it| Cell::maybe_time(it.failing_since)),
+        ("Failures", &|it| Cell::Number(it.failures)),
+        ("Last error", &|it| Cell::maybe(it.last_error.as_deref())),
+        ("Endpoint", &|it| Cell::link(it.id.to_string(), page(it.id))),
     ]);
-    for it in endpoints::list(visit.db()).await? {
-        table.row(vec![
-            Cell::text(it.url.as_str()),
-            shown::state(it.state.into_str()),
-            Cell::maybe_time(it.delivered_at),
-            Cell::maybe_time(it.failing_since),
-            Cell::Number(it.failures),
-            Cell::maybe(it.last_error.as_deref()),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
     let listing = Listing {
         here: HERE,
         title: "Endpoints",
@@ -76,13 +65,8 @@ fn types(endpoint: &Endpoint) -> String {
 
 /// The endpoint that a path names.
 async fn named<R>(visit: &Visit<R>) -> Result<Endpoint, Error> {
-    let id = id(visit)?;
-    let found = endpoints::find(visit.db(), id).await?;
+    let found = endpoints::find(visit.db(), visit.id()?).await?;
     found.ok_or(Error::Unknown("endpoint"))
-}
-
-fn id<R>(visit: &Visit<R>) -> Result<Uuid, Error> {
-    Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -164,9 +148,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
         about: vec![
             "Waybill sends events to it from now on. The answer shows its secret, once.".to_owned(),
         ],
-        to: visit
-            .may(Role::Operator)
-            .then(|| "/endpoints/add".to_owned()),
+        to: Some("/endpoints/add".to_owned()),
         label: "Add it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
@@ -197,7 +179,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
 /// The form brings the endpoint's id, so sending it again adds no second one.
 pub async fn add(write: Write<Operator>) -> Result<Response, Error> {
     let given = &write.fields;
-    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let id: Uuid = given.read("id")?;
     let types: Result<Vec<Pattern>, _> = given
         .get("types")
         .split_whitespace()
@@ -242,13 +224,13 @@ fn refused(why: Refused) -> Error {
     match why {
         Refused::Unknown => Error::Unknown("endpoint"),
         Refused::Database(error) => error.into(),
-        why => Error::Refused(format!("This is not possible: {why}.")),
+        why => Error::impossible(why),
     }
 }
 
 /// Sends a test event, as the command does. It changes nothing, so the audit has no entry.
 pub async fn test(mut write: Write<Operator>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     write.end_turn();
     let parts = write.parts();
     let event = flow::test_event(&parts.db, write.by(), &parts.clock, id).await;
@@ -271,7 +253,7 @@ pub async fn resume(write: Write<Operator>) -> Result<Response, Error> {
 }
 
 async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
-    let id = id(write)?;
+    let id = write.id()?;
     let changed = flow::change(&write.parts().db, write.by(), id, change).await;
     let is_changed = changed.map_err(refused)?;
     let done = if is_changed { done } else { Done::Changed };
@@ -296,9 +278,7 @@ pub async fn ask_rotate(visit: Visit<Operator>) -> Result<Response, Error> {
                 Cell::maybe_time(it.former_secret_until),
             ),
         ],
-        to: visit
-            .may(Role::Operator)
-            .then(|| format!("{}/rotate", page(it.id))),
+        to: Some(format!("{}/rotate", page(it.id))),
         label: "Make another secret",
         fields: vec![("seen", until.to_string())],
         back: page(it.id),
@@ -309,12 +289,8 @@ pub async fn ask_rotate(visit: Visit<Operator>) -> Result<Response, Error> {
 }
 
 pub async fn rotate(write: Write<Operator>) -> Result<Response, Error> {
-    let id = id(&write)?;
-    let seen: i64 = write
-        .fields
-        .get("seen")
-        .parse()
-        .map_err(|_| Error::Fields)?;
+    let id = write.id()?;
+    let seen: i64 = write.fields.read("seen")?;
     let seen = Seen::Until(Some(Timestamp(seen)).filter(|at| at.0 != 0));
     let parts = write.parts();
     match flow::rotate(&parts.db, write.by(), &parts.clock, id, ROTATION, seen).await {
@@ -348,9 +324,7 @@ pub async fn ask_remove(visit: Visit<Operator>) -> Result<Response, Error> {
             ("State", shown::state(it.state.into_str())),
             ("Last accepted", Cell::maybe_time(it.delivered_at)),
         ],
-        to: visit
-            .may(Role::Operator)
-            .then(|| format!("{}/remove", page(it.id))),
+        to: Some(format!("{}/remove", page(it.id))),
         label: "Remove it for good",
         back: page(it.id),
         command: format!("waybill endpoints remove {}", it.id),
@@ -360,7 +334,7 @@ pub async fn ask_remove(visit: Visit<Operator>) -> Result<Response, Error> {
 }
 
 pub async fn remove(write: Write<Operator>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     match flow::change(&write.parts().db, write.by(), id, Change::Remove).await {
         // Sent again, it is still so that the endpoint is removed.
         Ok(_) | Err(Refused::Unknown) => Ok(act::see(HERE, Done::Removed)),

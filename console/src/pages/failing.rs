@@ -6,44 +6,28 @@ use store::jobs::{LOOKED_THROUGH, retried};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::deliveries::field;
 use crate::pages::now::FAILED;
-use crate::pages::{PAGE, cursor};
+use crate::pages::{PAGE, cursor, from_cursor};
 use crate::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let kind = visit.query.get("kind");
-    let after = match visit.query.get("before") {
-        "" => None,
-        text => Some(cursor(text).ok_or(Error::Fields)?),
-    };
+    let after = cursor(&visit.query)?;
     let since = visit.now().minus(FAILED);
     let page = retried::page(visit.db(), since, kind, after, PAGE).await?;
-    let mut table = Table::new(&[
-        "Failed",
-        "Kind",
-        "Last error",
-        "Answer",
-        "Attempts",
-        "Runs again",
-        "About",
-        "Shop",
-        "Job",
+    let table = page.rows.table(&[
+        ("Failed", &|job| Cell::time(job.failed_at)),
+        ("Kind", &|job| Cell::text(job.kind.as_str())),
+        ("Last error", &|job| Cell::text(job.error.as_str())),
+        ("Answer", &|job| job.status.map_or(Cell::None, Cell::Number)),
+        ("Attempts", &|job| Cell::Number(job.attempts)),
+        ("Runs again", &|job| Cell::time(job.run_at)),
+        ("About", &|job| Cell::maybe(job.object_id.as_deref())),
+        ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
+        ("Job", &|job| Cell::job(job.job)),
     ]);
-    for job in &page.rows {
-        table.row(vec![
-            Cell::time(job.failed_at),
-            Cell::text(job.kind.as_str()),
-            Cell::text(job.error.as_str()),
-            job.status.map_or(Cell::None, Cell::Number),
-            Cell::Number(job.attempts),
-            Cell::time(job.run_at),
-            Cell::maybe(job.object_id.as_deref()),
-            Cell::maybe(job.shop.as_deref()),
-            Cell::job(job.job),
-        ]);
-    }
     let note = page.is_cut.then(|| {
         let most = bounded(LOOKED_THROUGH, i64::MAX);
         format!(
@@ -65,9 +49,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         acts: Vec::new(),
         empty: "No job that failed within the last hour is tried again.",
         note,
-        next: page
-            .next
-            .map(|(at, job)| ("before", format!("{}.{job}", at.0))),
+        next: page.next.map(from_cursor),
     };
     Ok(listing.answer(&visit))
 }

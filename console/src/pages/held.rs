@@ -2,38 +2,30 @@
 //! orders.
 
 use axum::response::Response;
-use store::held::{self, Held};
+use store::held::{self};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::shown::{self, Cell};
 
 /// How many of each reason.
 const MOST: i64 = 100;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let mut table = Table::new(&[
-        "Changed",
-        "Order",
-        "Shop",
-        "Amount",
-        "About",
-        "Why",
-        "What to do",
+    let table = held::list(visit.db(), MOST).await?.table(&[
+        ("Changed", &|it| Cell::time(it.updated_at)),
+        ("Order", &|it| {
+            Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id))
+        }),
+        ("Shop", &|it| Cell::text(it.shop.as_str())),
+        ("Amount", &|it| {
+            shown::amount(it.amount.as_deref(), it.currency.as_deref())
+        }),
+        ("About", &|it| Cell::maybe(it.about.as_deref())),
+        ("Why", &|it| Cell::text(it.reason.into_str())),
+        ("What to do", &|it| Cell::text(it.reason.mend())),
     ]);
-    for it in held::list(visit.db(), MOST).await? {
-        let href = shown::order(&it.shop, &it.order_id);
-        table.row(vec![
-            Cell::time(it.updated_at),
-            Cell::link(it.order_id.as_str(), href),
-            Cell::text(it.shop.as_str()),
-            amount(&it),
-            Cell::maybe(it.about.as_deref()),
-            Cell::text(it.reason.into_str()),
-            Cell::text(it.reason.mend()),
-        ]);
-    }
     let listing = Listing {
         here: "/held",
         title: "Orders to decide",
@@ -44,11 +36,4 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         ..Listing::default()
     };
     Ok(listing.answer(&visit))
-}
-
-fn amount(held: &Held) -> Cell {
-    let amount = held.amount.as_deref().zip(held.currency.as_deref());
-    amount.map_or(Cell::None, |(amount, code)| {
-        Cell::text(format!("{amount} {code}"))
-    })
 }

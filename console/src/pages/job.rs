@@ -13,7 +13,6 @@ use store::jobs::operate::{self, Action};
 use store::jobs::run_now::{self, NotMadeDue};
 use store::story;
 use store::{events, jobs, traces};
-use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Question};
@@ -25,7 +24,7 @@ use crate::shown::{self, Cell};
 const MOST: i64 = 100;
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let db = visit.db();
     let Some(job) = jobs::show(db, id).await? else {
         return Err(Error::Unknown("job"));
@@ -178,12 +177,8 @@ fn commands(job: &jobs::Summary) -> Vec<(&'static str, String)> {
 
 /// The job that a write is about, and when it had ended or was due as the page showed it.
 async fn meant(write: &Write<Operator>) -> Result<(jobs::Summary, Timestamp), Error> {
-    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
-    let seen = write
-        .fields
-        .get("seen")
-        .parse()
-        .map_err(|_| Error::Fields)?;
+    let id = write.id()?;
+    let seen = write.fields.read("seen")?;
     let job = jobs::show(&write.parts().db, id).await?;
     Ok((job.ok_or(Error::Unknown("job"))?, Timestamp(seen)))
 }
@@ -249,7 +244,7 @@ async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<
 
 /// Asks whether a job is to be discarded, because that is for good.
 pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let job = jobs::show(visit.db(), id).await?;
     let job = job.ok_or(Error::Unknown("job"))?;
     let is_dead = job.state == State::Dead.into_str();
@@ -271,7 +266,7 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
             ("Died", Cell::maybe_time(job.finished_at)),
             ("Last error", Cell::maybe(job.last_error.as_deref())),
         ],
-        to: (is_dead && visit.may(Role::Operator)).then(|| format!("/jobs/{id}/discard")),
+        to: is_dead.then(|| format!("/jobs/{id}/discard")),
         label: "Discard it for good",
         fields: vec![("seen", seen(&job).0.to_string())],
         back: shown::job(id),

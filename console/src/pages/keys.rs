@@ -12,7 +12,7 @@ use crate::access::{Owner, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Question, Secret};
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::deliveries::field;
 use crate::pages::object::Object;
 use crate::shown::Cell;
@@ -30,28 +30,16 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     });
     let is_cut = keys.len() > MOST;
     keys.truncate(MOST);
-    let mut table = Table::new(&[
-        "Name",
-        "State",
-        "Scopes",
-        "Shops",
-        "Created",
-        "Expires",
-        "Last used",
-        "Key",
+    let table = keys.table(&[
+        ("Name", &|it| Cell::text(it.name.as_str())),
+        ("State", &|it| state(it.state)),
+        ("Scopes", &|it| Cell::text(scopes(it))),
+        ("Shops", &|it| Cell::text(shops(it))),
+        ("Created", &|it| Cell::time(it.created_at)),
+        ("Expires", &|it| Cell::maybe_time(it.expires_at)),
+        ("Last used", &|it| Cell::maybe_time(it.last_used_at)),
+        ("Key", &|it| Cell::link(it.id.to_string(), page(it.id))),
     ]);
-    for it in &keys {
-        table.row(vec![
-            Cell::text(it.name.as_str()),
-            state(it.state),
-            Cell::text(scopes(it)),
-            Cell::text(shops(it)),
-            Cell::time(it.created_at),
-            Cell::maybe_time(it.expires_at),
-            Cell::maybe_time(it.last_used_at),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
     let listing = Listing {
         here: HERE,
         title: "Keys",
@@ -113,7 +101,7 @@ fn account(key: &ApiKeyEntry) -> Cell {
 }
 
 async fn named<R>(visit: &Visit<R>) -> Result<ApiKeyEntry, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let found = api_keys::find(visit.db(), id, visit.now()).await?;
     found.ok_or(Error::Unknown("key"))
 }
@@ -175,13 +163,12 @@ pub async fn ask_create(visit: Visit<Owner>) -> Result<Response, Error> {
 /// The form brings the key's id, so sending it again makes no second one.
 pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
     let given = &write.fields;
-    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
-    let refused = |why: String| Error::Refused(format!("This is not possible: {why}."));
+    let id: Uuid = given.read("id")?;
     let chosen = |scope: &Scope| given.get(&format!("scope-{scope}")) == "yes";
     let mut scopes: Vec<Scope> = Scope::ALL.into_iter().filter(chosen).collect();
     match (given.get("all"), scopes.is_empty()) {
         ("yes", _) => scopes.clear(),
-        (_, true) => return Err(refused("choose what the key opens".to_owned())),
+        (_, true) => return Err(Error::impossible("choose what the key opens")),
         _ => {}
     }
     let shops: Result<Vec<String>, _> = given
@@ -189,14 +176,14 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
         .split_whitespace()
         .map(api_key::shop)
         .collect();
-    let shops = shops.map_err(|error| refused(format!("{error}")))?;
+    let shops = shops.map_err(Error::impossible)?;
     let days = match given.get("days") {
         "" => None,
         text => {
             let days: Option<u32> = text.parse().ok();
             let days = days.filter(|days| (1..=MOST_DAYS).contains(days));
-            let why = || refused(format!("the days must be a number from 1 to {MOST_DAYS}"));
-            Some(days.ok_or_else(why)?)
+            let why = format!("the days must be a number from 1 to {MOST_DAYS}");
+            Some(days.ok_or_else(|| Error::impossible(why))?)
         }
     };
     let account = match given.get("account") {
@@ -204,8 +191,8 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
         text => {
             let number: Option<i64> = text.parse().ok();
             let number = number.filter(|number| *number > 0);
-            let why = || refused("the account must be a number".to_owned());
-            Some(number.ok_or_else(why)?)
+            let why = "the account must be a number";
+            Some(number.ok_or_else(|| Error::impossible(why))?)
         }
     };
     let parts = write.parts();
@@ -238,7 +225,7 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
         // Two forms were sent at the same moment, and the other one was first.
         Err(Refused::Database(_)) if is_there().await? => Ok(act::see(&page(id), Done::Shown)),
         Err(Refused::Database(error)) => Err(error.into()),
-        Err(why) => Err(refused(why.to_string())),
+        Err(why) => Err(Error::impossible(why)),
     }
 }
 
@@ -257,9 +244,7 @@ pub async fn ask_revoke(visit: Visit<Owner>) -> Result<Response, Error> {
             ("Scopes", Cell::text(scopes(&it))),
             ("Last used", Cell::maybe_time(it.last_used_at)),
         ],
-        to: visit
-            .may(Role::Owner)
-            .then(|| format!("{}/revoke", page(it.id))),
+        to: Some(format!("{}/revoke", page(it.id))),
         label: "Revoke it for good",
         back: page(it.id),
         command: format!("waybill keys revoke {}", it.id),

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _, Table};
 use crate::pages::PAGE_ROWS;
 use crate::pages::object::Object;
 use crate::shown::{self, Cell};
@@ -24,10 +24,7 @@ const HERE: &str = "/licenses";
 const MOST_DAYS: u64 = 36_500;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let before = match visit.query.get("before") {
-        "" => Uuid::max(),
-        text => text.parse().map_err(|_| Error::Fields)?,
-    };
+    let before = visit.query.maybe("before")?.unwrap_or(Uuid::max());
     let all = licenses::page(visit.db(), before, PAGE_ROWS).await?;
     let is_full = i64::try_from(all.len()).is_ok_and(|rows| rows == PAGE_ROWS);
     let next = all.last().filter(|_| is_full).map(|it| it.id.to_string());
@@ -53,27 +50,15 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 
 pub fn table<R>(visit: &Visit<R>, licenses: &[License]) -> Table {
     let when = when(visit);
-    let mut table = Table::new(&[
-        "Granted",
-        "Tier",
-        "State",
-        "Of",
-        "Until",
-        "Subscription",
-        "Licence",
-    ]);
-    for it in licenses {
-        table.row(vec![
-            Cell::time(it.granted_at),
-            Cell::text(it.tier.to_string()),
-            state(it, when),
-            Cell::text(owner(it, when.now)),
-            Cell::maybe_time(it.expires_at),
-            subscription(it),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
-    table
+    licenses.table(&[
+        ("Granted", &|it| Cell::time(it.granted_at)),
+        ("Tier", &|it| Cell::text(it.tier.to_string())),
+        ("State", &|it| state(it, when)),
+        ("Of", &|it| Cell::text(owner(it, when.now))),
+        ("Until", &|it| Cell::maybe_time(it.expires_at)),
+        ("Subscription", &|it| subscription(it)),
+        ("Licence", &|it| Cell::link(it.id.to_string(), page(it.id))),
+    ])
 }
 
 fn subscription(license: &License) -> Cell {
@@ -113,7 +98,7 @@ fn owner(license: &License, now: Timestamp) -> String {
 }
 
 async fn named<R>(visit: &Visit<R>) -> Result<License, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let found = licenses::show(visit.db(), id).await?;
     found.ok_or(Error::Unknown("licence"))
 }
@@ -196,9 +181,7 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
              it is lengthened, if this one is for longer."
                 .to_owned(),
         ],
-        to: visit
-            .may(Role::Operator)
-            .then(|| format!("{HERE}/grant")),
+        to: Some(format!("{HERE}/grant")),
         label: "Grant it",
         // The days are counted from now, however often the form is sent.
         fields: vec![("now", visit.now().0.to_string())],
@@ -225,32 +208,31 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
 
 pub async fn grant(write: Write<Operator>) -> Result<Response, Error> {
     let given = &write.fields;
-    let impossible = |why: String| Error::Refused(format!("This is not possible: {why}."));
-    let from: i64 = given.get("now").parse().map_err(|_| Error::Fields)?;
+    let from: i64 = given.read("now")?;
     let tier: Result<Tier, _> = given.get("tier").parse();
-    let tier = tier.map_err(|error| impossible(error.to_string()))?;
+    let tier = tier.map_err(Error::impossible)?;
     let days = match given.get("days") {
         "" => None,
         text => {
             let days: Option<u64> = text.parse().ok();
             let days = days.filter(|days| (1..=MOST_DAYS).contains(days));
-            let why = || impossible(format!("the days must be a number from 1 to {MOST_DAYS}"));
-            Some(days.ok_or_else(why)?)
+            let why = format!("the days must be a number from 1 to {MOST_DAYS}");
+            Some(days.ok_or_else(|| Error::impossible(why))?)
         }
     };
     let length = |days: u64| Duration::from_hours(days * 24);
     let user: Named;
     let to = match (given.get("user"), given.get("org")) {
-        ("", "") => return Err(impossible("name a person or an organization".to_owned())),
+        ("", "") => return Err(Error::impossible("name a person or an organization")),
         ("", org) => To::Org(org),
         (text, "") => {
             let read: Result<Named, _> = text.parse();
-            user = read.map_err(|error| impossible(error.to_string()))?;
+            user = read.map_err(Error::impossible)?;
             To::User(&user)
         }
         _ => {
-            return Err(impossible(
-                "name a person or an organization, not both".to_owned(),
+            return Err(Error::impossible(
+                "name a person or an organization, not both",
             ));
         }
     };
@@ -274,7 +256,7 @@ fn refused(why: Refused) -> Error {
     match why {
         Refused::Unknown(_) => Error::Unknown("licence"),
         Refused::Database(error) => error.into(),
-        why => Error::Refused(format!("This is not possible: {why}.")),
+        why => Error::impossible(why),
     }
 }
 
@@ -299,9 +281,7 @@ pub async fn ask_revoke(visit: Visit<Operator>) -> Result<Response, Error> {
             ("State", shown::state(when.status(&it))),
             ("Until", Cell::maybe_time(it.expires_at)),
         ],
-        to: visit
-            .may(Role::Operator)
-            .then(|| format!("{}/revoke", page(it.id))),
+        to: Some(format!("{}/revoke", page(it.id))),
         label: "Revoke it for good",
         back: page(it.id),
         command: format!("waybill licenses revoke {}", it.id),
@@ -315,7 +295,7 @@ pub async fn revoke(write: Write<Operator>) -> Result<Response, Error> {
 }
 
 async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
-    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let id = write.id()?;
     let changed = flow::change(&write.parts().db, write.by(), id, change, when(write)).await;
     let done = match changed {
         Ok(_) => done,

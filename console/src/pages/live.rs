@@ -74,23 +74,19 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let filter = deliveries::filter(&visit);
     let page = arrived::page(visit.db(), &filter, JobId::max(), PAGE).await?;
     let table = deliveries::table(&page.rows);
-    let answer = match visit.query.get("format") {
-        "json" => listing::items(&table),
-        "csv" => listing::csv(&table, "/live"),
-        _ => {
-            let page = LivePage {
-                frame: Frame::new(&visit.who, "/live"),
-                filters: &deliveries::filters(&filter),
-                table: &table,
-                rows: ROWS,
-                query: visit.query.with("format", ""),
-                json: visit.query.with("format", "json"),
-                csv: visit.query.with("format", "csv"),
-            };
-            Html(page.to_string()).into_response()
-        }
+    if let Some(answer) = listing::in_format(&visit, &table, "/live") {
+        return Ok(answer);
+    }
+    let page = LivePage {
+        frame: Frame::new(&visit.who, "/live"),
+        filters: &deliveries::filters(&filter),
+        table: &table,
+        rows: ROWS,
+        query: visit.query.with("format", ""),
+        json: visit.query.with("format", "json"),
+        csv: visit.query.with("format", "csv"),
     };
-    Ok(answer)
+    Ok(Html(page.to_string()).into_response())
 }
 
 /// The newest deliveries that the filter selects, and from then on each that comes. A browser that

@@ -4,6 +4,9 @@
 use domain::job::JobId;
 use domain::time::Timestamp;
 
+use crate::error::Error;
+use crate::fields::Fields;
+
 pub mod audit;
 pub mod body;
 pub mod charts;
@@ -35,7 +38,18 @@ const PAGE: usize = 50;
 const PAGE_ROWS: i64 = 50;
 
 /// Where a page of a list begins: the time of the last row of the page before, and its job.
-fn cursor(text: &str) -> Option<(Timestamp, JobId)> {
-    let (at, id) = text.split_once('.')?;
-    Some((Timestamp(at.parse().ok()?), id.parse().ok()?))
+fn cursor(fields: &Fields) -> Result<Option<(Timestamp, JobId)>, Error> {
+    let read = |text: &str| {
+        let (at, id) = text.split_once('.')?;
+        Some((Timestamp(at.parse().ok()?), id.parse().ok()?))
+    };
+    match fields.get("before") {
+        "" => Ok(None),
+        text => read(text).map(Some).ok_or(Error::Fields),
+    }
+}
+
+/// The field of the query that names such a place, and its value.
+fn from_cursor((at, id): (Timestamp, JobId)) -> (&'static str, String) {
+    ("before", format!("{}.{id}", at.0))
 }

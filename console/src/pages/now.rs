@@ -19,7 +19,7 @@ use store::{backlog, endpoints, refused_deliveries};
 use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::listing::{self, Table};
+use crate::listing::{self, Rows as _, Table};
 use crate::pages::charts::{self, Part};
 use crate::shown::{Cell, Moment, bounded, escaped};
 
@@ -35,6 +35,7 @@ const MOST_REQUESTS: i64 = 500;
 /// At most so many things of each kind are listed one by one.
 const LISTED: usize = 10;
 
+#[derive(Default)]
 struct Item {
     /// `bad` when it presses.
     class: &'static str,
@@ -46,6 +47,16 @@ struct Item {
     mend: String,
     command: String,
     href: Option<String>,
+}
+
+impl Item {
+    fn since(at: Option<Timestamp>, now: Timestamp) -> Self {
+        Item {
+            since: at.map(Moment),
+            age: at.map_or_else(String::new, |at| age(now, at)),
+            ..Item::default()
+        }
+    }
 }
 
 #[derive(Template)]
@@ -66,37 +77,29 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     items.extend(known.now.iter().map(finding));
     // What presses comes first.
     items.sort_by_key(|item| item.class != "bad");
-    let answer = match visit.query.get("format") {
-        "json" => listing::items(&table(&items)),
-        "csv" => listing::csv(&table(&items), "/"),
-        _ => {
-            let page = NowPage {
-                frame: Frame::new(&visit.who, "/"),
-                items: &items,
-                hour: &charts::hour(&visit).await?,
-                settings: &known.settings,
-                width: charts::WIDTH,
-                height: charts::HEIGHT,
-            };
-            Html(page.to_string()).into_response()
-        }
+    if let Some(answer) = listing::in_format(&visit, &table(&items), "/") {
+        return Ok(answer);
+    }
+    let page = NowPage {
+        frame: Frame::new(&visit.who, "/"),
+        items: &items,
+        hour: &charts::hour(&visit).await?,
+        settings: &known.settings,
+        width: charts::WIDTH,
+        height: charts::HEIGHT,
     };
-    Ok(answer)
+    Ok(Html(page.to_string()).into_response())
 }
 
 fn table(items: &[Item]) -> Table {
-    let mut table = Table::new(&["What", "Count", "Since", "Why", "Mend", "Command"]);
-    for item in items {
-        table.row(vec![
-            Cell::text(item.what.as_str()),
-            Cell::text(item.count.as_str()),
-            item.since.map_or(Cell::None, Cell::Time),
-            Cell::text(item.why.as_str()),
-            Cell::text(item.mend.as_str()),
-            Cell::text(item.command.as_str()),
-        ]);
-    }
-    table
+    items.table(&[
+        ("What", &|item| Cell::text(item.what.as_str())),
+        ("Count", &|item| Cell::text(item.count.as_str())),
+        ("Since", &|item| item.since.map_or(Cell::None, Cell::Time)),
+        ("Why", &|item| Cell::text(item.why.as_str())),
+        ("Mend", &|item| Cell::text(item.mend.as_str())),
+        ("Command", &|item| Cell::text(item.command.as_str())),
+    ])
 }
 
 async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec<Item>> {
@@ -137,18 +140,10 @@ fn finding(it: &Finding) -> Item {
         },
         what: format!("Doctor: {}", it.check),
         count: it.found.clone(),
-        since: None,
-        age: String::new(),
-        why: String::new(),
         mend: it.advice.clone().unwrap_or_default(),
         command: "waybill doctor".to_owned(),
-        href: None,
+        ..Item::default()
     }
-}
-
-fn since(at: Option<Timestamp>, now: Timestamp) -> (Option<Moment>, String) {
-    let text = at.map_or_else(String::new, |at| age(now, at));
-    (at.map(Moment), text)
 }
 
 /// Requests that failed, that wait for somebody, or whose deadline is near.
@@ -162,13 +157,10 @@ fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
             Some(one) if is_one => format!("{command} {}", one.id),
             _ => "waybill privacy list".to_owned(),
         };
-        let (at, old) = since(list.iter().map(|it| it.received_at).min(), now);
         Some(Item {
             class,
             what: what.to_owned(),
             count: counted(list.len(), "request", "requests"),
-            since: at,
-            age: old,
             why: if first <= now {
                 format!("The deadline passed {} ago.", age(now, first))
             } else {
@@ -177,6 +169,7 @@ fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
             mend: mend.to_owned(),
             command,
             href: Some("/privacy".to_owned()),
+            ..Item::since(list.iter().map(|it| it.received_at).min(), now)
         })
     };
     let near: Vec<_> = open
@@ -227,85 +220,78 @@ fn late(lines: &[backlog::Line], now: Timestamp) -> Vec<Item> {
         line.due_since
             .is_some_and(|at| now.since(at) > backlog::LONG)
     };
-    let item = |line: &backlog::Line| {
-        let (at, old) = since(line.due_since, now);
-        let queue = line.queue.into_str();
-        Item {
-            class: "bad",
-            what: format!("The queue {queue} is late"),
-            count: format!("{} due", jobs(line.due)),
-            since: at,
-            age: old,
-            why: String::new(),
-            mend: "Is a worker of this queue running, and does its log complain?".to_owned(),
-            command: "waybill doctor".to_owned(),
-            href: Some("/deliveries?state=ready".to_owned()),
-        }
+    let item = |line: &backlog::Line| Item {
+        class: "bad",
+        what: format!("The queue {} is late", line.queue.into_str()),
+        count: format!("{} due", jobs(line.due)),
+        mend: "Is a worker of this queue running, and does its log complain?".to_owned(),
+        command: "waybill doctor".to_owned(),
+        href: Some("/deliveries?state=ready".to_owned()),
+        ..Item::since(line.due_since, now)
     };
     lines.iter().filter(is_late).map(item).collect()
 }
 
 /// `is_cut` says that there are more dead jobs than were looked at.
 fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
-    let among = if is_cut {
-        format!(
-            " among the newest {} of each queue",
-            bounded(LOOKED_AT, i64::MAX)
-        )
-    } else {
-        String::new()
-    };
-    let item = |group: &Group| {
-        let (at, old) = since(Some(group.first), now);
-        let kind = escaped(&group.kind);
-        Item {
+    by_cause(
+        groups,
+        is_cut.then_some("of each queue"),
+        now,
+        |group, item| Item {
             class: "bad",
             what: format!("Dead: {}", group.kind),
-            count: format!("{}{among}", jobs(group.jobs)),
-            since: at,
-            age: old,
-            why: group.error.clone(),
             mend: "Mend what they died of, and then run them again.".to_owned(),
             command: format!(
                 "waybill dead requeue --kind '{}'",
                 group.kind.replace('\'', "")
             ),
-            href: Some(format!("/dead?kind={kind}")),
-        }
-    };
-    groups.iter().take(LISTED).map(item).collect()
+            href: Some(format!("/dead?kind={}", escaped(&group.kind))),
+            ..item
+        },
+    )
 }
 
 /// `is_cut` says that more attempts failed than were looked at.
 fn failing(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
-    let among = if is_cut {
-        format!(
-            " among the newest {} attempts",
-            bounded(LOOKED_AT, i64::MAX)
-        )
-    } else {
-        String::new()
-    };
-    let item = |group: &Group| {
-        let (at, old) = since(Some(group.first), now);
+    by_cause(groups, is_cut.then_some("attempts"), now, |group, item| {
         Item {
             class: "open",
             what: format!("Failing, and tried again: {}", group.kind),
-            count: format!("{}{among}", jobs(group.jobs)),
-            since: at,
-            age: old,
-            why: group.error.clone(),
             mend: "They run again by themselves. If it is a provider, does it answer?".to_owned(),
             command: "waybill doctor".to_owned(),
             href: Some(format!("/failing?kind={}", escaped(&group.kind))),
+            ..item
         }
+    })
+}
+
+/// An item for each cause. `newest` says of what only the newest were looked at.
+fn by_cause(
+    groups: &[Group],
+    newest: Option<&str>,
+    now: Timestamp,
+    of: impl Fn(&Group, Item) -> Item,
+) -> Vec<Item> {
+    let among = newest.map_or_else(String::new, |newest| {
+        format!(
+            " among the newest {} {newest}",
+            bounded(LOOKED_AT, i64::MAX)
+        )
+    });
+    let item = |group: &Group| {
+        let item = Item {
+            count: format!("{}{among}", jobs(group.jobs)),
+            why: group.error.clone(),
+            ..Item::since(Some(group.first), now)
+        };
+        of(group, item)
     };
     groups.iter().take(LISTED).map(item).collect()
 }
 
 fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item> {
     let item = |it: &refused_deliveries::Summary| {
-        let (at, old) = since(Some(it.last_at), now);
         let mend = match it.advice.as_str() {
             "" => "No setting would take them.".to_owned(),
             advice => format!("To take them: {}.", refused_deliveries::set(advice)),
@@ -314,12 +300,12 @@ fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item
             class: "open",
             what: format!("Refused deliveries of the {} provider", it.source),
             count: format!("{} in the last day", bounded(it.deliveries, i64::MAX)),
-            since: at,
-            age: format!("{old}, the latest"),
+            age: format!("{}, the latest", age(now, it.last_at)),
             why: refused_deliveries::why(&it.reason, &it.signature),
             mend,
             command: "waybill refused summary".to_owned(),
             href: Some("/refused".to_owned()),
+            ..Item::since(Some(it.last_at), now)
         }
     };
     refused.iter().take(LISTED).map(item).collect()
@@ -327,13 +313,9 @@ fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item
 
 /// What somebody has paused is nobody's fault, and easily forgotten.
 fn paused(it: &Pause, now: Timestamp) -> Item {
-    let (at, old) = since(Some(it.begun_at), now);
     Item {
         class: "open",
         what: format!("Paused: {}", it.target),
-        count: String::new(),
-        since: at,
-        age: old,
         why: format!(
             "{} has paused it for {} more.",
             it.actor,
@@ -342,21 +324,20 @@ fn paused(it: &Pause, now: Timestamp) -> Item {
         mend: "It goes on by itself then, or when you end the pause.".to_owned(),
         command: format!("waybill pauses end {}", it.target),
         href: Some("/pauses".to_owned()),
+        ..Item::since(Some(it.begun_at), now)
     }
 }
 
 fn endpoint(it: &Endpoint, now: Timestamp) -> Option<Item> {
     let failing = it.failing_since?;
-    let (at, old) = since(Some(failing), now);
     Some(Item {
         class: "open",
         what: format!("The endpoint {} takes nothing", it.url),
         count: format!("{} failed attempts", bounded(it.failures, i64::MAX)),
-        since: at,
-        age: old,
         why: it.last_error.clone().unwrap_or_default(),
         mend: "Does it run, and does it answer 2xx? What waits is sent when it does.".to_owned(),
         command: format!("waybill endpoints test {}", it.id),
         href: Some("/endpoints".to_owned()),
+        ..Item::since(Some(failing), now)
     })
 }

@@ -104,6 +104,12 @@ impl Object {
     }
 }
 
+/// The tables that have rows.
+pub fn filled<const N: usize>(tables: [(&'static str, Table); N]) -> Vec<(&'static str, Table)> {
+    let tables = tables.into_iter();
+    tables.filter(|(_, table)| !table.rows.is_empty()).collect()
+}
+
 /// What happened, in chains by trace: a delivery, its attempts, the calls that followed from it, and its
 /// events with where they went. The chain that began first comes first.
 pub async fn chains<R>(

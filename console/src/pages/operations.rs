@@ -10,37 +10,26 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
 use crate::shown::{Cell, bounded};
 
 const MOST: i64 = 100;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let mut table = Table::new(&[
-        "Confirmed",
-        "What",
-        "State",
-        "Found",
-        "Done",
-        "Passed over",
-        "Refused",
-        "By",
-        "Operation",
+    let table = bulk_operations::list(visit.db(), MOST).await?.table(&[
+        ("Confirmed", &|it| Cell::time(it.created_at)),
+        ("What", &|it| Cell::text(what(it.action))),
+        ("State", &|it| state(it.state)),
+        ("Found", &|it| it.found.map_or(Cell::None, Cell::Number)),
+        ("Done", &|it| Cell::Number(it.done)),
+        ("Passed over", &|it| Cell::Number(it.passed_over)),
+        ("Refused", &|it| Cell::Number(it.refused)),
+        ("By", &|it| Cell::text(it.actor.as_str())),
+        ("Operation", &|it| {
+            Cell::link(it.id.to_string(), page(it.id))
+        }),
     ]);
-    for it in bulk_operations::list(visit.db(), MOST).await? {
-        table.row(vec![
-            Cell::time(it.created_at),
-            Cell::text(what(it.action)),
-            state(it.state),
-            it.found.map_or(Cell::None, Cell::Number),
-            Cell::Number(it.done),
-            Cell::Number(it.passed_over),
-            Cell::Number(it.refused),
-            Cell::text(it.actor.as_str()),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
     let listing = Listing {
         here: "/operations",
         title: "Operations",
@@ -75,7 +64,7 @@ fn state(state: State) -> Cell {
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let found = bulk_operations::find(visit.db(), id).await?;
     let it = found.ok_or(Error::Unknown("operation"))?;
     let done = it.done + it.passed_over + it.refused;
@@ -164,7 +153,7 @@ pub async fn undo(write: Write<Operator>) -> Result<Response, Error> {
 }
 
 async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
-    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let id = write.id()?;
     let db = &write.parts().db;
     if bulk_operations::find(db, id).await?.is_none() {
         return Err(Error::Unknown("operation"));

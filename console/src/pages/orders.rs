@@ -10,7 +10,7 @@ use store::{ledger, privacy_requests};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _, Table};
 use crate::pages::deliveries::field;
 use crate::pages::object::{self, Object};
 use crate::pages::{PAGE, payments, privacy};
@@ -27,43 +27,27 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         name: given("name"),
         ..list::Filter::default()
     };
-    let after: Option<Cursor> = match visit.query.get("after") {
-        "" => None,
-        text => Some(text.parse().map_err(|_| Error::Fields)?),
-    };
+    let after: Option<Cursor> = visit.query.maybe("after")?;
     let page = list::page(visit.db(), &filter, after.as_ref(), PAGE).await?;
-    let mut table = Table::new(&[
-        "Ordered",
-        "Name",
-        "Order",
-        "Total",
-        "Paid",
-        "Fulfilment",
-        "Shop",
-        "Changed",
+    let table = page.orders.table(&[
+        ("Ordered", &|it| Cell::maybe_time(it.created_at)),
+        ("Name", &|it| Cell::maybe(it.name.as_deref())),
+        ("Order", &|it| {
+            Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id))
+        }),
+        ("Total", &|it| {
+            shown::amount(it.total_price.as_deref(), it.currency.as_deref())
+        }),
+        ("Paid", &|it| {
+            shown::maybe_state(it.financial_status.as_deref())
+        }),
+        ("Fulfilment", &|it| {
+            let fulfillment = it.fulfillment.as_ref().map(|it| it.state.as_str());
+            shown::maybe_state(it.cancelled_at.map_or(fulfillment, |_| Some("cancelled")))
+        }),
+        ("Shop", &|it| Cell::text(it.shop.as_str())),
+        ("Changed", &|it| Cell::time(it.updated_at)),
     ]);
-    for it in &page.orders {
-        let total = it.total_price.as_ref().zip(it.currency.as_ref());
-        let state = match (&it.cancelled_at, &it.fulfillment) {
-            (Some(_), _) => Some("cancelled"),
-            (None, Some(fulfillment)) => Some(fulfillment.state.as_str()),
-            (None, None) => None,
-        };
-        table.row(vec![
-            Cell::maybe_time(it.created_at),
-            Cell::maybe(it.name.as_deref()),
-            Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id)),
-            total.map_or(Cell::None, |(total, code)| {
-                Cell::text(format!("{total} {code}"))
-            }),
-            it.financial_status
-                .as_deref()
-                .map_or(Cell::None, shown::state),
-            state.map_or(Cell::None, shown::state),
-            Cell::text(it.shop.as_str()),
-            Cell::time(it.updated_at),
-        ]);
-    }
     let listing = Listing {
         here: "/orders",
         title: "Orders",
@@ -105,22 +89,19 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 
 /// The orders that somebody may mean.
 fn choose(visit: &Visit<Reader>, choices: impl Iterator<Item = (String, String)>) -> Response {
-    let mut table = Table::new(&["Order", "Shop"]);
-    for (id, shop) in choices {
-        let href = shown::order(&shop, &id);
-        table.row(vec![Cell::link(id, href), Cell::text(shop)]);
-    }
+    let choices: Vec<(String, String)> = choices.collect();
     let listing = Listing {
         here: "/orders",
         title: "Which order?",
         about: "Several orders have this id or name.",
         command: "waybill orders show ID --shop SHOP".to_owned(),
-        filters: Vec::new(),
-        table,
-        acts: Vec::new(),
-        empty: "",
-        note: None,
-        next: None,
+        table: choices.table(&[
+            ("Order", &|(id, shop)| {
+                Cell::link(id.as_str(), shown::order(shop, id))
+            }),
+            ("Shop", &|(_, shop)| Cell::text(shop.as_str())),
+        ]),
+        ..Listing::default()
     };
     listing.answer(visit)
 }
@@ -144,10 +125,11 @@ async fn one(visit: &Visit<Reader>, order: &Order) -> Result<Response, Error> {
             privacy_requests::list(db, &filter, MOST_REQUESTS).await?
         }
     };
-    let mut paid_by = Table::new(&["Payment or checkout session"]);
-    for payment in &story.payments {
-        paid_by.row(vec![Cell::link(payment.as_str(), shown::payment(payment))]);
-    }
+    let paid_by = story
+        .payments
+        .table(&[("Payment or checkout session", &|payment| {
+            Cell::link(payment.as_str(), shown::payment(payment))
+        })]);
     let tables = [
         ("Lines", lines(order)),
         ("Payments", paid_by),
@@ -165,12 +147,8 @@ async fn one(visit: &Visit<Reader>, order: &Order) -> Result<Response, Error> {
         title: order.name.clone().unwrap_or_else(|| id.to_string()),
         facts: facts(order, customer),
         chains: object::chains(visit, &story.jobs, &story.events).await?,
-        tables: tables
-            .into_iter()
-            .filter(|(_, table)| !table.rows.is_empty())
-            .collect(),
+        tables: object::filled(tables),
         note: story.is_cut().then(|| payments::CUT.to_owned()),
-        acts: Vec::new(),
         commands: vec![(
             "Show it",
             format!(
@@ -178,15 +156,15 @@ async fn one(visit: &Visit<Reader>, order: &Order) -> Result<Response, Error> {
                 order.shop.replace('\'', "")
             ),
         )],
+        ..Object::default()
     };
     Ok(object.answer(visit))
 }
 
 fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
     let fulfillment = order.fulfillment.as_ref();
-    let total = order.total_price.as_ref().zip(order.currency.as_ref());
-    let total = total.map(|(total, currency)| format!("{total} {currency}"));
-    let state = |text: Option<&str>| text.map_or(Cell::None, shown::state);
+    let total = shown::amount(order.total_price.as_deref(), order.currency.as_deref());
+    let state = shown::maybe_state;
     let mut facts = vec![
         ("Order", Cell::code(order.id.to_string())),
         ("Shop", Cell::text(order.shop.as_str())),
@@ -196,7 +174,7 @@ fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
                 Cell::link(id.to_string(), shown::customer(&order.shop, id))
             }),
         ),
-        ("Total", Cell::maybe(total.as_deref())),
+        ("Total", total),
         ("Paid", state(order.financial_status.as_deref())),
         (
             "What the payments come to",
@@ -224,16 +202,12 @@ fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
 }
 
 fn lines(order: &Order) -> Table {
-    let mut table = Table::new(&["Quantity", "Title", "SKU", "Price"]);
-    for line in &order.line_items {
-        table.row(vec![
-            Cell::Number(line.quantity),
-            Cell::maybe(line.title.as_deref()),
-            Cell::maybe(line.sku.as_deref()),
-            Cell::maybe(line.price.as_deref()),
-        ]);
-    }
-    table
+    order.line_items.table(&[
+        ("Quantity", &|line| Cell::Number(line.quantity)),
+        ("Title", &|line| Cell::maybe(line.title.as_deref())),
+        ("SKU", &|line| Cell::maybe(line.sku.as_deref())),
+        ("Price", &|line| Cell::maybe(line.price.as_deref())),
+    ])
 }
 
 fn parcels(order: &Order) -> Table {

@@ -13,24 +13,21 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
 use crate::shown::Cell;
 
 const HERE: &str = "/pauses";
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let mut table = Table::new(&["What", "Name", "Until", "Begun", "By", "Pause"]);
-    for it in pauses::in_force(visit.db(), visit.now()).await? {
-        table.row(vec![
-            Cell::text(it.target.scope().into_str()),
-            Cell::text(it.target.name()),
-            Cell::time(it.until),
-            Cell::time(it.begun_at),
-            Cell::text(it.actor.as_str()),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
+    let table = pauses::in_force(visit.db(), visit.now()).await?.table(&[
+        ("What", &|it| Cell::text(it.target.scope().into_str())),
+        ("Name", &|it| Cell::text(it.target.name())),
+        ("Until", &|it| Cell::time(it.until)),
+        ("Begun", &|it| Cell::time(it.begun_at)),
+        ("By", &|it| Cell::text(it.actor.as_str())),
+        ("Pause", &|it| Cell::link(it.id.to_string(), page(it.id))),
+    ]);
     let listing = Listing {
         here: HERE,
         title: "Pauses",
@@ -56,7 +53,7 @@ fn page(id: Uuid) -> String {
 }
 
 async fn named<R>(visit: &Visit<R>) -> Result<pauses::Pause, Error> {
-    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let id = visit.id()?;
     let found = pauses::find(visit.db(), id).await?;
     found.ok_or(Error::Unknown("pause"))
 }
@@ -114,9 +111,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
              law sets their deadline."
                 .to_owned(),
         ],
-        to: visit
-            .may(Role::Operator)
-            .then(|| format!("{HERE}/begin")),
+        to: Some(format!("{HERE}/begin")),
         label: "Pause it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
@@ -171,7 +166,7 @@ fn target<R>(write: &Write<R>) -> Result<Target, Error> {
 /// The form brings the pause's id, so sending it again begins no second one.
 pub async fn begin(write: Write<Operator>) -> Result<Response, Error> {
     let given = &write.fields;
-    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let id: Uuid = given.read("id")?;
     let target = target(&write)?;
     let most = LONGEST.as_secs() / 60;
     let minutes: Option<u64> = given.get("minutes").trim().parse().ok();
@@ -186,7 +181,7 @@ pub async fn begin(write: Write<Operator>) -> Result<Response, Error> {
         Ok(true) => Ok(act::see(&page(id), Done::Begun)),
         Ok(false) => Ok(act::see(&page(id), Done::Changed)),
         Err(Refused::Database(error)) => Err(error.into()),
-        Err(why) => Err(Error::Refused(format!("This is not possible: {why}."))),
+        Err(why) => Err(Error::impossible(why)),
     }
 }
 

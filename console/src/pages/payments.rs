@@ -3,13 +3,13 @@
 
 use axum::response::Response;
 use domain::money::decimal;
-use store::payments::{self, Filter};
+use store::payments::{self, Filter, Summary};
 use store::story::Story;
 use store::{ledger, notifications, payment_retries};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _, Table};
 use crate::pages::PAGE_ROWS;
 use crate::pages::object::{self, Object};
 use crate::shown::{self, Cell};
@@ -19,30 +19,19 @@ const MOST: i64 = 500;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let all = payments::list(visit.db(), &Filter::default(), MOST).await?;
-    let mut table = Table::new(&[
-        "Changed",
-        "State",
-        "Amount",
-        "Received",
-        "Refunded",
-        "Currency",
-        "Agreement",
-        "Payment",
+    let amount = |minor, it: &Summary| Cell::text(decimal(minor, &it.currency));
+    let table = all.table(&[
+        ("Changed", &|it| Cell::time(it.updated_at)),
+        ("State", &|it| shown::state(it.state.as_str())),
+        ("Amount", &|it| amount(it.amount_minor, it)),
+        ("Received", &|it| amount(it.received_minor, it)),
+        ("Refunded", &|it| amount(it.refunded_minor, it)),
+        ("Currency", &|it| Cell::text(it.currency.as_str())),
+        ("Agreement", &|it| Cell::maybe(it.pact_id.as_deref())),
+        ("Payment", &|it| {
+            Cell::link(it.id.as_str(), shown::payment(&it.id))
+        }),
     ]);
-    for it in &all {
-        let amount = |minor| Cell::text(decimal(minor, &it.currency));
-        table.row(vec![
-            Cell::time(it.updated_at),
-            shown::state(it.state.as_str()),
-            amount(it.amount_minor),
-            amount(it.received_minor),
-            amount(it.refunded_minor),
-            Cell::text(it.currency.as_str()),
-            Cell::maybe(it.pact_id.as_deref()),
-            Cell::link(it.id.as_str(), shown::payment(&it.id)),
-        ]);
-    }
-    let is_cut = i64::try_from(all.len()).is_ok_and(|rows| rows == MOST);
     let listing = Listing {
         here: HERE,
         title: "Payments",
@@ -50,9 +39,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         command: "waybill payments list".to_owned(),
         table,
         empty: "There is no payment.",
-        note: is_cut.then(|| {
-            format!("These are the {MOST} that changed last. Search for others by their ids.")
-        }),
+        note: cut_note(all.len(), MOST),
         ..Listing::default()
     };
     Ok(listing.answer(&visit))
@@ -97,18 +84,22 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         title: id.to_owned(),
         facts,
         chains: object::chains(&visit, &story.jobs, &story.events).await?,
-        tables: tables
-            .into_iter()
-            .filter(|(_, table)| !table.rows.is_empty())
-            .collect(),
+        tables: object::filled(tables),
         note: story.is_cut().then(|| CUT.to_owned()),
-        acts: Vec::new(),
         commands: vec![
             ("Show it", format!("waybill payments show {id}")),
             ("Check the books", "waybill ledger verify".to_owned()),
         ],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
+}
+
+/// What a list says that has only the rows that changed last.
+pub fn cut_note(rows: usize, most: i64) -> Option<String> {
+    let is_cut = i64::try_from(rows).is_ok_and(|rows| rows == most);
+    is_cut
+        .then(|| format!("These are the {most} that changed last. Search for others by their ids."))
 }
 
 /// Said where only the newest were read.
@@ -116,46 +107,34 @@ pub const CUT: &str =
     "There are more deliveries or events than are shown here: these are the newest.";
 
 pub fn books(lines: &[ledger::Line]) -> Table {
-    let mut table = Table::new(&[
-        "Written", "Entry", "Account", "Amount", "Currency", "Payment",
-    ]);
-    for line in lines {
-        table.row(vec![
-            Cell::time(line.created_at),
-            Cell::text(line.entry.as_str()),
-            Cell::code(line.account.as_str()),
-            Cell::text(line.amount.as_str()),
-            Cell::text(line.currency.as_str()),
-            Cell::link(line.payment_id.as_str(), shown::payment(&line.payment_id)),
-        ]);
-    }
-    table
+    lines.table(&[
+        ("Written", &|line| Cell::time(line.created_at)),
+        ("Entry", &|line| Cell::text(line.entry.as_str())),
+        ("Account", &|line| Cell::code(line.account.as_str())),
+        ("Amount", &|line| Cell::text(line.amount.as_str())),
+        ("Currency", &|line| Cell::text(line.currency.as_str())),
+        ("Payment", &|line| {
+            Cell::link(line.payment_id.as_str(), shown::payment(&line.payment_id))
+        }),
+    ])
 }
 
 fn retries(all: &[payment_retries::Summary]) -> Table {
-    let mut table = Table::new(&["Retry", "Due", "State", "Code", "Job"]);
-    for it in all {
-        table.row(vec![
-            Cell::Number(it.number),
-            Cell::time(it.due_at),
-            shown::state(it.state.as_str()),
-            Cell::maybe(it.code.as_deref()),
-            Cell::job(it.job_id),
-        ]);
-    }
-    table
+    all.table(&[
+        ("Retry", &|it| Cell::Number(it.number)),
+        ("Due", &|it| Cell::time(it.due_at)),
+        ("State", &|it| shown::state(it.state.as_str())),
+        ("Code", &|it| Cell::maybe(it.code.as_deref())),
+        ("Job", &|it| Cell::job(it.job_id)),
+    ])
 }
 
 fn notified(all: &[notifications::Summary]) -> Table {
-    let mut table = Table::new(&["Written", "Kind", "State", "Why", "Notification"]);
-    for it in all {
-        table.row(vec![
-            Cell::time(it.created_at),
-            Cell::text(it.kind.as_str()),
-            shown::state(it.state.as_str()),
-            Cell::maybe(it.error.as_deref()),
-            Cell::code(it.id.to_string()),
-        ]);
-    }
-    table
+    all.table(&[
+        ("Written", &|it| Cell::time(it.created_at)),
+        ("Kind", &|it| Cell::text(it.kind.as_str())),
+        ("State", &|it| shown::state(it.state.as_str())),
+        ("Why", &|it| Cell::maybe(it.error.as_deref())),
+        ("Notification", &|it| Cell::code(it.id.to_string())),
+    ])
 }

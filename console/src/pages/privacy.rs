@@ -20,7 +20,7 @@ use crate::access::{Privacy, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _, Table};
 use crate::pages::deliveries::field;
 use crate::pages::object::Object;
 use crate::shown::{self, Cell};
@@ -80,31 +80,17 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 pub fn table(requests: &[RequestEntry]) -> Table {
-    let mut table = Table::new(&[
-        "Due",
-        "State",
-        "Topic",
-        "Shop",
-        "Customer",
-        "Received",
-        "Next try",
-        "Last error",
-        "Request",
-    ]);
-    for it in requests {
-        table.row(vec![
-            Cell::time(it.due_at),
-            shown::state(it.state.as_str()),
-            Cell::text(it.topic.as_str()),
-            Cell::text(it.shop.as_str()),
-            customer(it),
-            Cell::time(it.received_at),
-            Cell::maybe_time(it.next_run_at),
-            Cell::maybe(it.last_error.as_deref()),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
-    table
+    requests.table(&[
+        ("Due", &|it| Cell::time(it.due_at)),
+        ("State", &|it| shown::state(it.state.as_str())),
+        ("Topic", &|it| Cell::text(it.topic.as_str())),
+        ("Shop", &|it| Cell::text(it.shop.as_str())),
+        ("Customer", &|it| customer(it)),
+        ("Received", &|it| Cell::time(it.received_at)),
+        ("Next try", &|it| Cell::maybe_time(it.next_run_at)),
+        ("Last error", &|it| Cell::maybe(it.last_error.as_deref())),
+        ("Request", &|it| Cell::link(it.id.to_string(), page(it.id))),
+    ])
 }
 
 fn customer(it: &RequestEntry) -> Cell {
@@ -122,24 +108,17 @@ fn page(id: Uuid) -> String {
     format!("/privacy/{id}")
 }
 
-fn id<R>(visit: &Visit<R>) -> Result<Uuid, Error> {
-    Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)
-}
-
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let history = privacy_requests::history(visit.db(), id(&visit)?).await?;
+    let history = privacy_requests::history(visit.db(), visit.id()?).await?;
     let History { entry: it, audit } = history.ok_or(Error::Unknown("privacy request"))?;
     let now = visit.now();
-    let mut entries = Table::new(&["Number", "At", "Who", "What", "Details"]);
-    for entry in &audit {
-        entries.row(vec![
-            Cell::Number(entry.number),
-            Cell::time(entry.at),
-            Cell::text(entry.actor.as_str()),
-            Cell::text(entry.action.as_str()),
-            Cell::text(entry.details.to_string()),
-        ]);
-    }
+    let entries = audit.table(&[
+        ("Number", &|entry| Cell::Number(entry.number)),
+        ("At", &|entry| Cell::time(entry.at)),
+        ("Who", &|entry| Cell::text(entry.actor.as_str())),
+        ("What", &|entry| Cell::text(entry.action.as_str())),
+        ("Details", &|entry| Cell::text(entry.details.to_string())),
+    ]);
     let counts = if it.progress.is_null() {
         Cell::None
     } else {
@@ -307,7 +286,7 @@ fn order_field(id: i64) -> String {
 }
 
 pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
-    let found = privacy_requests::find(visit.db(), id(&visit)?).await?;
+    let found = privacy_requests::find(visit.db(), visit.id()?).await?;
     let it = found.ok_or(Error::Unknown("privacy request"))?;
     let held = it.held.unwrap_or_default();
     let page = DecidePage {
@@ -321,7 +300,7 @@ pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
 }
 
 pub async fn decide(write: Write<Privacy>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     let db = &write.parts().db;
     let found = privacy_requests::find(db, id).await?;
     let it = found.ok_or(Error::Unknown("privacy request"))?;
@@ -353,16 +332,14 @@ pub async fn decide(write: Write<Privacy>) -> Result<Response, Error> {
         Err(Undecided::NotHeld) => Done::Changed,
         Err(Undecided::Unknown) => return Err(Error::Unknown("privacy request")),
         Err(Undecided::Database(error)) => return Err(error.into()),
-        Err(why @ Undecided::NotAmongHeld(_)) => {
-            return Err(impossible(&why));
-        }
+        Err(why @ Undecided::NotAmongHeld(_)) => return Err(impossible(&why)),
     };
     Ok(act::see(&page(id), done))
 }
 
 /// The export as a file. The audit has who fetched it before it is handed out.
 pub async fn fetch_export(mut write: Write<Privacy>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     write.end_turn();
     let parts = write.parts();
     let exports = Exports::new(&parts.config.privacy.exports);
@@ -376,7 +353,7 @@ pub async fn fetch_export(mut write: Write<Privacy>) -> Result<Response, Error> 
 
 /// The signed receipt as a file. It has no personal data.
 pub async fn receipt(visit: Visit<Reader>) -> Result<Response, Error> {
-    let id = id(&visit)?;
+    let id = visit.id()?;
     let found = privacy_requests::find(visit.db(), id).await?;
     let it = found.ok_or(Error::Unknown("privacy request"))?;
     let receipt = it.receipt.ok_or(Error::Unknown("receipt"))?;
@@ -412,9 +389,7 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
              it is the customer who has written."
                 .to_owned(),
         ],
-        to: visit
-            .may(Role::Privacy)
-            .then(|| "/privacy/enter".to_owned()),
+        to: Some("/privacy/enter".to_owned()),
         label: "Enter it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
@@ -452,7 +427,7 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
 /// The form brings a key, so sending it again enters no second request.
 pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
     let given = &write.fields;
-    let key = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let key = given.read("id")?;
     let topic = match given.get("what") {
         "export" => Topic::DataRequest,
         "erase" => Topic::Redact,
@@ -518,7 +493,7 @@ async fn ask(
     about: &str,
     word: &str,
 ) -> Result<Response, Error> {
-    let found = privacy_requests::find(visit.db(), id(visit)?).await?;
+    let found = privacy_requests::find(visit.db(), visit.id()?).await?;
     let it = found.ok_or(Error::Unknown("privacy request"))?;
     let question = Question {
         here: "/privacy",
@@ -530,9 +505,7 @@ async fn ask(
             ("Received", Cell::time(it.received_at)),
             ("Due", Cell::time(it.due_at)),
         ],
-        to: visit
-            .may(Role::Privacy)
-            .then(|| format!("{}/{word}", page(it.id))),
+        to: Some(format!("{}/{word}", page(it.id))),
         label: if word == "cancel" {
             "Cancel it for good"
         } else {
@@ -546,19 +519,19 @@ async fn ask(
 }
 
 pub async fn retry(write: Write<Privacy>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     let retried = privacy_requests::retry(&write.parts().db, write.by(), id).await;
     answer(id, retried, Done::Retried)
 }
 
 pub async fn cancel(write: Write<Privacy>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     let cancelled = privacy_requests::cancel(&write.parts().db, write.by(), id).await;
     answer(id, cancelled, Done::Cancelled)
 }
 
 pub async fn confirm(write: Write<Privacy>) -> Result<Response, Error> {
-    let id = id(&write)?;
+    let id = write.id()?;
     let parts = write.parts();
     let hold = parts.config.privacy.shop_hold;
     let confirmed = privacy_requests::confirm(&parts.db, write.by(), id, hold).await;
@@ -566,7 +539,7 @@ pub async fn confirm(write: Write<Privacy>) -> Result<Response, Error> {
 }
 
 fn impossible(why: &(dyn std::error::Error + 'static)) -> Error {
-    Error::Refused(format!("This is not possible: {}.", advice::with(why)))
+    Error::impossible(advice::with(why))
 }
 
 fn answer(id: Uuid, result: Result<(), ActionRefused>, done: Done) -> Result<Response, Error> {
@@ -577,9 +550,7 @@ fn answer(id: Uuid, result: Result<(), ActionRefused>, done: Done) -> Result<Res
         ) => Done::Changed,
         Err(ActionRefused::Unknown) => return Err(Error::Unknown("privacy request")),
         Err(ActionRefused::Database(error)) => return Err(error.into()),
-        Err(why) => {
-            return Err(impossible(&why));
-        }
+        Err(why) => return Err(impossible(&why)),
     };
     Ok(act::see(&page(id), done))
 }

@@ -7,7 +7,7 @@ use store::refused_deliveries::{self, KEPT};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::deliveries::field;
 use crate::shown::Cell;
 
@@ -22,31 +22,21 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     };
     let since = visit.now().minus(since);
     let refused = refused_deliveries::list(visit.db(), since, MOST).await?;
-    let mut table = Table::new(&[
-        "Last",
-        "Count",
-        "Provider",
-        "Why",
-        "What to do",
-        "Answer",
-        "Topic",
-        "Shop",
+    let table = refused.table(&[
+        ("Last", &|it| Cell::time(it.last_at)),
+        ("Count", &|it| Cell::Number(it.deliveries)),
+        ("Provider", &|it| Cell::text(it.source.as_str())),
+        ("Why", &|it| {
+            Cell::text(refused_deliveries::why(&it.reason, &it.signature))
+        }),
+        ("What to do", &|it| match it.advice.as_str() {
+            "" => Cell::None,
+            advice => Cell::code(refused_deliveries::set(advice)),
+        }),
+        ("Answer", &|it| Cell::Number(it.status)),
+        ("Topic", &|it| Cell::maybe(it.topic.as_deref())),
+        ("Shop", &|it| Cell::maybe(it.shop.as_deref())),
     ]);
-    for it in &refused {
-        table.row(vec![
-            Cell::time(it.last_at),
-            Cell::Number(it.deliveries),
-            Cell::text(it.source.as_str()),
-            Cell::text(refused_deliveries::why(&it.reason, &it.signature)),
-            match it.advice.as_str() {
-                "" => Cell::None,
-                advice => Cell::code(refused_deliveries::set(advice)),
-            },
-            Cell::Number(it.status),
-            Cell::maybe(it.topic.as_deref()),
-            Cell::maybe(it.shop.as_deref()),
-        ]);
-    }
     let is_cut = refused.len() >= usize::try_from(MOST).unwrap_or(usize::MAX);
     let listing = Listing {
         here: "/refused",

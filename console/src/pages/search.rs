@@ -78,10 +78,8 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         return Ok(page(&visit, "", &Table::default(), false));
     }
     let table = found(&visit, what).await?;
-    match visit.query.get("format") {
-        "json" => return Ok(listing::items(&table)),
-        "csv" => return Ok(listing::csv(&table, "search")),
-        _ => {}
+    if let Some(answer) = listing::in_format(&visit, &table, "search") {
+        return Ok(answer);
     }
     if let [row] = table.rows.as_slice()
         && let Some(Cell::Link { href, .. }) = row.get(1)

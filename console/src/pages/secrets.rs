@@ -5,21 +5,20 @@ use store::signing_secrets;
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::shown::Cell;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let set = visit.config().fingerprints();
-    let mut table = Table::new(&["Provider", "Place", "Fingerprint", "Verified last"]);
-    for it in signing_secrets::list(visit.db(), &set).await? {
-        let verified = it.verified_at;
-        table.row(vec![
-            Cell::text(it.source),
-            Cell::text(it.place_name()),
-            Cell::code(it.fingerprint.as_str()),
-            verified.map_or_else(|| Cell::text("never"), Cell::time),
-        ]);
-    }
+    let table = signing_secrets::list(visit.db(), &set).await?.table(&[
+        ("Provider", &|it| Cell::text(it.source)),
+        ("Place", &|it| Cell::text(it.place_name())),
+        ("Fingerprint", &|it| Cell::code(it.fingerprint.as_str())),
+        ("Verified last", &|it| {
+            it.verified_at
+                .map_or_else(|| Cell::text("never"), Cell::time)
+        }),
+    ]);
     let listing = Listing {
         here: "/secrets",
         title: "Signing secrets",

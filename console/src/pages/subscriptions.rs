@@ -7,7 +7,7 @@ use store::{invoices, ledger, licenses, subscriptions};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Table};
+use crate::listing::{Listing, Rows as _};
 use crate::pages::object::{self, Object};
 use crate::pages::orders::MOST_BOOKS;
 use crate::pages::{PAGE_ROWS, licenses as shown_licenses, payments};
@@ -17,34 +17,25 @@ const HERE: &str = "/subscriptions";
 const MOST: i64 = 500;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let mut table = Table::new(&[
-        "Changed",
-        "Paid until",
-        "Customer at the provider",
-        "Agreement",
-        "Subscription",
-    ]);
     let all = subscriptions::list(visit.db(), MOST).await?;
-    for it in &all {
-        table.row(vec![
-            Cell::time(it.updated_at),
-            Cell::maybe_time(it.period_end_at),
-            Cell::maybe(it.customer_id.as_deref()),
-            Cell::maybe(it.pact_id.as_deref()),
-            Cell::link(it.id.as_str(), shown::subscription(&it.id)),
-        ]);
-    }
-    let is_cut = i64::try_from(all.len()).is_ok_and(|rows| rows == MOST);
     let listing = Listing {
         here: HERE,
         title: "Subscriptions",
         about: "Those that changed last come first.",
         command: "waybill payments subscriptions".to_owned(),
-        table,
+        table: all.table(&[
+            ("Changed", &|it| Cell::time(it.updated_at)),
+            ("Paid until", &|it| Cell::maybe_time(it.period_end_at)),
+            ("Customer at the provider", &|it| {
+                Cell::maybe(it.customer_id.as_deref())
+            }),
+            ("Agreement", &|it| Cell::maybe(it.pact_id.as_deref())),
+            ("Subscription", &|it| {
+                Cell::link(it.id.as_str(), shown::subscription(&it.id))
+            }),
+        ]),
         empty: "There is no subscription.",
-        note: is_cut.then(|| {
-            format!("These are the {MOST} that changed last. Search for others by their ids.")
-        }),
+        note: payments::cut_note(all.len(), MOST),
         ..Listing::default()
     };
     Ok(listing.answer(&visit))
@@ -63,15 +54,18 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     for payment in story.payments.iter().take(MOST_BOOKS) {
         entries.extend(ledger::of_payment(db, payment).await?);
     }
-    let mut bills = Table::new(&["Invoice", "First", "Paid with"]);
-    for it in &billed {
-        let paid = it.payment_id.as_deref();
-        bills.row(vec![
-            Cell::link(it.id.as_str(), shown::payment(&it.id)),
-            Cell::text(if it.is_first { "yes" } else { "" }),
-            paid.map_or(Cell::None, |id| Cell::link(id, shown::payment(id))),
-        ]);
-    }
+    let bills = billed.table(&[
+        ("Invoice", &|it| {
+            Cell::link(it.id.as_str(), shown::payment(&it.id))
+        }),
+        ("First", &|it| {
+            Cell::text(if it.is_first { "yes" } else { "" })
+        }),
+        ("Paid with", &|it| {
+            let paid = it.payment_id.as_deref();
+            paid.map_or(Cell::None, |id| Cell::link(id, shown::payment(id)))
+        }),
+    ]);
     let mut facts = vec![("Subscription", Cell::code(id))];
     if let Some(it) = &found {
         facts.extend([
@@ -90,17 +84,14 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         title: id.to_owned(),
         facts,
         chains: object::chains(&visit, &story.jobs, &story.events).await?,
-        tables: [
+        tables: object::filled([
             ("Invoices", bills),
             ("Licences", shown_licenses::table(&visit, &extended)),
             ("Books", payments::books(&entries)),
-        ]
-        .into_iter()
-        .filter(|(_, table)| !table.rows.is_empty())
-        .collect(),
+        ]),
         note: story.is_cut().then(|| payments::CUT.to_owned()),
-        acts: Vec::new(),
         commands: vec![("List all", "waybill payments subscriptions".to_owned())],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }
