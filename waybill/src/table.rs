@@ -41,6 +41,29 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// A table of facts: the name of each, and its value.
+    pub fn facts<const N: usize>(facts: [(&str, String); N]) -> Self {
+        let mut table = Self::plain();
+        for (name, value) in facts {
+            table.fact(name, value);
+        }
+        table
+    }
+
+    pub fn fact(&mut self, name: &str, value: impl Into<String>) {
+        self.row([name.to_owned(), value.into()]);
+    }
+
+    /// The table as text, if it has rows below its heading.
+    pub fn filled(&self) -> Option<String> {
+        (self.rows.len() > 1).then(|| self.render())
+    }
+
+    /// The table as text, or this text when it has a heading alone.
+    pub fn or(&self, nothing: &str) -> String {
+        self.filled().unwrap_or_else(|| nothing.to_owned())
+    }
+
     /// The table as text. On a terminal no line is longer than the terminal is wide.
     pub fn render(&self) -> String {
         self.fit(terminal::out_width())
@@ -67,6 +90,36 @@ impl Table {
         }
         text
     }
+}
+
+/// The name of a column, and what it shows of a row.
+pub type Column<'a, T> = (&'static str, &'a dyn Fn(&T) -> String);
+
+/// What a table can be made of.
+pub trait Rows<T> {
+    fn table(&self, columns: &[Column<'_, T>]) -> Table;
+}
+
+impl<T> Rows<T> for [T] {
+    fn table(&self, columns: &[Column<'_, T>]) -> Table {
+        let cell = |text: &str| terminal::cell(text).into_owned();
+        let heading = columns.iter().map(|(name, _)| cell(name)).collect();
+        let row = |row: &T| columns.iter().map(|(_, of)| cell(&of(row))).collect();
+        let rows = self.iter().map(row);
+        Table {
+            rows: std::iter::once(heading).chain(rows).collect(),
+        }
+    }
+}
+
+/// A value that may be missing, as a cell shows it.
+pub fn or_none(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// A text that may be empty, as a cell shows it.
+pub fn or_dash(text: &str) -> String {
+    or_none(Some(text).filter(|text| !text.is_empty()))
 }
 
 /// The text with at most so many characters. `..` stands for what was cut.
@@ -193,6 +246,14 @@ pub fn was_read(printed: io::Result<()>) -> Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         other => Ok(other.map(|()| true)?),
     }
+}
+
+/// Prints a value: as JSON for machines, or this text for people.
+pub fn show(is_json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+    if is_json {
+        return print_json(value);
+    }
+    print(&text())
 }
 
 /// Prints a value as JSON for machines.

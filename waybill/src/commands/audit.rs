@@ -9,8 +9,8 @@ use store::audit::{self, AuditEntry, Checked, Head};
 use store::sql::Db;
 
 use crate::commands::privacy::keys;
-use crate::commands::{database, misused};
-use crate::table::{self, Newest, Table};
+use crate::commands::{misused, with_database};
+use crate::table::{self, Newest, Rows as _, Table, or_none};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -84,23 +84,21 @@ impl Name {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = match command {
+    with_database(settings, async |db| match command {
         Command::List {
             object,
             newest: Newest { limit, json },
-        } => list(&db, object.as_deref(), limit, json).await,
-        Command::Verify { head, json } => verify(settings, &db, head.as_ref(), json).await,
-        Command::Checkpoint { name } => sign(settings, &db, &name).await,
-        Command::Prove { number, name } => prove(settings, &db, number, &name).await,
+        } => list(db, object.as_deref(), limit, json).await,
+        Command::Verify { head, json } => verify(settings, db, head.as_ref(), json).await,
+        Command::Checkpoint { name } => sign(settings, db, &name).await,
+        Command::Prove { number, name } => prove(settings, db, number, &name).await,
         Command::Key { name } => {
-            let keys = keys(settings, &db).await?;
+            let keys = keys(settings, db).await?;
             let key = verifier_key(&keys, &name.origin(settings)?);
             table::print(&format!("{key}\n"))
         }
-    };
-    db.close().await;
-    done
+    })
+    .await
 }
 
 async fn list(db: &Db, object: Option<&str>, limit: i64, json: bool) -> Result<()> {
@@ -108,32 +106,20 @@ async fn list(db: &Db, object: Option<&str>, limit: i64, json: bool) -> Result<(
         Some(object) => audit::list(db, Some(object), 0, limit).await?,
         None => audit::newest(db, limit).await?,
     };
-    if json {
-        return table::print_json(&entries);
-    }
-    if entries.is_empty() {
-        return table::print("No entries.\n");
-    }
-    table::print(&rows(&entries))
+    table::show(json, &entries, || rows(&entries).or("No entries.\n"))
 }
 
 /// Entries of the audit as a table, with a line for each.
-pub fn rows(entries: &[AuditEntry]) -> String {
-    let mut table = Table::new([
-        "NUMBER", "TIME", "ACTOR", "ACTION", "SHOP", "OBJECT", "DETAILS",
-    ]);
-    for entry in entries {
-        table.row([
-            format!("{:>6}", entry.number),
-            zone::time(entry.at),
-            entry.actor.clone(),
-            entry.action.clone(),
-            entry.shop.clone().unwrap_or_else(|| "-".to_owned()),
-            entry.object_id.clone(),
-            entry.details.to_string(),
-        ]);
-    }
-    table.render()
+pub fn rows(entries: &[AuditEntry]) -> Table {
+    entries.table(&[
+        ("NUMBER", &|entry| format!("{:>6}", entry.number)),
+        ("TIME", &|entry| zone::time(entry.at)),
+        ("ACTOR", &|entry| entry.actor.clone()),
+        ("ACTION", &|entry| entry.action.clone()),
+        ("SHOP", &|entry| or_none(entry.shop.as_ref())),
+        ("OBJECT", &|entry| entry.object_id.clone()),
+        ("DETAILS", &|entry| entry.details.to_string()),
+    ])
 }
 
 async fn verify(settings: &Settings, db: &Db, kept: Option<&Head>, json: bool) -> Result<()> {

@@ -17,7 +17,7 @@ use store::api_keys::Exported;
 
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::table::{self, Rows as _, Table};
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -107,15 +107,12 @@ fn show(settings: &Settings, json: bool) -> Result<()> {
             .collect();
         table::print_json(&rows)?;
     } else {
-        let mut rows = Table::new(["SETTING", "VALUE", "FROM", "MEANING"]);
-        for setting in SETTINGS {
-            rows.row([
-                setting.name.to_owned(),
-                settings.shown(setting),
-                settings.origin(setting.name).to_string(),
-                setting.meaning.to_owned(),
-            ]);
-        }
+        let rows = SETTINGS.table(&[
+            ("SETTING", &|setting| setting.name.to_owned()),
+            ("VALUE", &|setting| settings.shown(setting)),
+            ("FROM", &|setting| settings.origin(setting.name).to_string()),
+            ("MEANING", &|setting| setting.meaning.to_owned()),
+        ]);
         table::print(&rows.render())?;
     }
     Config::load(settings, Mode::Development)?;

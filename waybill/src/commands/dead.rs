@@ -20,8 +20,8 @@ use store::sql::Db;
 
 use crate::age::{self, Moment};
 use crate::commands::operation::{FoundJobs, How, Operation, missing, nothing_named, to_json};
-use crate::commands::{database, jobs as jobs_command};
-use crate::table::{self, Newest, Table};
+use crate::commands::{jobs as jobs_command, with_database};
+use crate::table::{self, Newest, Rows as _, or_dash, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -113,39 +113,25 @@ impl Which {
     }
 
     fn filter(&self, now: Timestamp) -> Filter {
-        let mut filter = Filter {
+        let any = Filter::default();
+        Filter {
             queue: self.queue,
             kind: self.kind.clone().unwrap_or_default(),
             shop: self.shop.clone().unwrap_or_default().to_ascii_lowercase(),
             error: self.error.clone().unwrap_or_default(),
-            ..Filter::default()
-        };
-        if let Some(before) = self.before {
-            filter.until = before.at(now);
+            from: self.since.map_or(any.from, |it| it.at(now)),
+            until: self.before.map_or(any.until, |it| it.at(now)),
+            ..any
         }
-        if let Some(since) = self.since {
-            filter.from = since.at(now);
-        }
-        filter
     }
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = with_database(settings, &db, command).await;
-    db.close().await;
-    done
-}
-
-async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
     let now = Clock::system().now();
-    match command {
+    with_database(settings, async |db| match command {
         Command::Summary { which, json } => {
             let groups = ended::groups(db, &which.filter(now)).await?;
-            if json {
-                return table::print_json(&groups);
-            }
-            table::print(&summary(&groups, now))
+            table::show(json, &groups, || summary(&groups, now))
         }
         Command::List {
             which,
@@ -153,15 +139,13 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         } => {
             let limit = usize::try_from(limit).unwrap_or_default();
             let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
-            if json {
-                return table::print_json(&jobs);
-            }
-            table::print(&list(&jobs, now))
+            table::show(json, &jobs, || list(&jobs, now))
         }
         Command::Show { id, json } => show(db, id, json).await,
         Command::Requeue(targets) => act(settings, db, Action::Requeue, &targets).await,
         Command::Discard(targets) => act(settings, db, Action::Discard, &targets).await,
-    }
+    })
+    .await
 }
 
 async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) -> Result<()> {
@@ -173,12 +157,7 @@ async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) ->
     } = targets;
     nothing_named(ids, *all || !which.is_any())?;
     let found = if ids.is_empty() {
-        let jobs = ended::dead(db, &which.filter(Clock::system().now())).await?;
-        FoundJobs {
-            is_named: false,
-            jobs,
-            missing: Vec::new(),
-        }
+        FoundJobs::filtered(ended::dead(db, &which.filter(Clock::system().now())).await?)
     } else {
         named(db, ids, State::Dead).await?
     };
@@ -259,16 +238,13 @@ fn summary(groups: &[Group], now: Timestamp) -> String {
     if groups.is_empty() {
         return "No dead jobs.\n".to_owned();
     }
-    let mut rows = Table::new(["JOBS", "KIND", "FIRST", "LAST", "ERROR"]);
-    for group in groups {
-        rows.row([
-            format!("{:>4}", group.jobs),
-            group.kind.clone(),
-            age::text(now, group.first),
-            age::text(now, group.last),
-            or_none(&group.error),
-        ]);
-    }
+    let rows = groups.table(&[
+        ("JOBS", &|group| format!("{:>4}", group.jobs)),
+        ("KIND", &|group| group.kind.clone()),
+        ("FIRST", &|group| age::text(now, group.first)),
+        ("LAST", &|group| age::text(now, group.last)),
+        ("ERROR", &|group| or_dash(&group.error)),
+    ]);
     let jobs: i64 = groups.iter().map(|group| group.jobs).sum();
     let example = groups.first().map_or("", |group| group.kind.as_str());
     format!(
@@ -279,35 +255,18 @@ fn summary(groups: &[Group], now: Timestamp) -> String {
 }
 
 fn list(jobs: &[Summary], now: Timestamp) -> String {
-    if jobs.is_empty() {
-        return "No dead jobs.\n".to_owned();
-    }
-    let mut rows = Table::new([
-        "JOB",
-        "DIED",
-        "KIND",
-        "ATTEMPTS",
-        "SHOP",
-        "ABOUT",
-        "LAST ERROR",
+    let table = jobs.table(&[
+        ("JOB", &|job| job.id.to_string()),
+        ("DIED", &|job| {
+            age::text(now, job.finished_at.unwrap_or(job.created_at))
+        }),
+        ("KIND", &|job| job.kind.clone()),
+        ("ATTEMPTS", &|job| format!("{:>8}", job.attempts)),
+        ("SHOP", &|job| or_none(job.shop.as_ref())),
+        ("ABOUT", &|job| or_none(job.object_id.as_ref())),
+        ("LAST ERROR", &|job| {
+            job.last_error.clone().unwrap_or_default()
+        }),
     ]);
-    for job in jobs {
-        rows.row([
-            job.id.to_string(),
-            age::text(now, job.finished_at.unwrap_or(job.created_at)),
-            job.kind.clone(),
-            format!("{:>8}", job.attempts),
-            job.shop.clone().unwrap_or_else(|| "-".to_owned()),
-            job.object_id.clone().unwrap_or_else(|| "-".to_owned()),
-            job.last_error.clone().unwrap_or_default(),
-        ]);
-    }
-    rows.render()
-}
-
-fn or_none(text: &str) -> String {
-    if text.is_empty() {
-        return "-".to_owned();
-    }
-    text.to_owned()
+    table.or("No dead jobs.\n")
 }

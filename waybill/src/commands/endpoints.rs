@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use crate::age;
 use crate::commands::operator::Operator;
-use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::commands::{misused, with_database};
+use crate::table::{self, Rows as _, Table};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -100,19 +100,17 @@ pub struct RotateArguments {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = match command {
-        Command::Add(arguments) => add(settings, &db, arguments).await,
-        Command::List { json } => list(&db, json).await,
-        Command::Show(arguments) => show(&db, &arguments).await,
-        Command::Test(arguments) => test(settings, &db, &arguments).await,
-        Command::Pause(arguments) => change(settings, &db, &arguments, Change::Pause).await,
-        Command::Resume(arguments) => change(settings, &db, &arguments, Change::Resume).await,
-        Command::Remove(arguments) => change(settings, &db, &arguments, Change::Remove).await,
-        Command::Rotate(arguments) => rotate(settings, &db, arguments).await,
-    };
-    db.close().await;
-    done
+    with_database(settings, async |db| match command {
+        Command::Add(arguments) => add(settings, db, arguments).await,
+        Command::List { json } => list(db, json).await,
+        Command::Show(arguments) => show(db, &arguments).await,
+        Command::Test(arguments) => test(settings, db, &arguments).await,
+        Command::Pause(arguments) => change(settings, db, &arguments, Change::Pause).await,
+        Command::Resume(arguments) => change(settings, db, &arguments, Change::Resume).await,
+        Command::Remove(arguments) => change(settings, db, &arguments, Change::Remove).await,
+        Command::Rotate(arguments) => rotate(settings, db, arguments).await,
+    })
+    .await
 }
 
 /// What the operator is told when a change is refused.
@@ -155,24 +153,17 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
 
 async fn list(db: &Db, json: bool) -> Result<()> {
     let endpoints = endpoints::list(db).await?;
-    if json {
-        return table::print_json(&endpoints);
-    }
-    if endpoints.is_empty() {
-        return table::print("There are no endpoints. Add one: waybill endpoints add <url>\n");
-    }
-    let mut rows = Table::new(["ID", "STATE", "TYPES", "FAILURES", "ACCEPTED", "URL"]);
-    for endpoint in endpoints {
-        rows.row([
-            endpoint.id.to_string(),
-            endpoint.state.to_string(),
-            types(&endpoint),
-            endpoint.failures.to_string(),
-            minute(endpoint.delivered_at),
-            endpoint.url,
-        ]);
-    }
-    table::print(&rows.render())
+    let rows = endpoints.table(&[
+        ("ID", &|endpoint| endpoint.id.to_string()),
+        ("STATE", &|endpoint| endpoint.state.to_string()),
+        ("TYPES", &types),
+        ("FAILURES", &|endpoint| endpoint.failures.to_string()),
+        ("ACCEPTED", &|endpoint| minute(endpoint.delivered_at)),
+        ("URL", &|endpoint| endpoint.url.clone()),
+    ]);
+    table::show(json, &endpoints, || {
+        rows.or("There are no endpoints. Add one: waybill endpoints add <url>\n")
+    })
 }
 
 fn types(endpoint: &Endpoint) -> String {
@@ -189,15 +180,9 @@ async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
     let endpoint = flow::find(db, id)
         .await
         .map_err(|error| refused(Some(id), error))?;
-    if arguments.json {
-        return table::print_json(&endpoint);
-    }
-    let mut rows = Table::new(["WHAT", "VALUE"]);
-    let error = endpoint
-        .last_error
-        .clone()
-        .unwrap_or_else(|| "none".to_owned());
-    for (what, value) in [
+    let error = endpoint.last_error.as_deref().unwrap_or("none");
+    let facts = Table::facts([
+        ("WHAT", "VALUE".to_owned()),
         ("id", endpoint.id.to_string()),
         ("url", endpoint.url.clone()),
         ("types", types(&endpoint)),
@@ -205,13 +190,11 @@ async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
         ("last accepted", minute(endpoint.delivered_at)),
         ("failing since", minute(endpoint.failing_since)),
         ("failures", endpoint.failures.to_string()),
-        ("last error", error),
+        ("last error", error.to_owned()),
         ("former secret until", minute(endpoint.former_secret_until)),
         ("created", minute(Some(endpoint.created_at))),
-    ] {
-        rows.row([what.to_owned(), value]);
-    }
-    table::print(&rows.render())
+    ]);
+    table::show(arguments.json, &endpoint, || facts.render())
 }
 
 async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {

@@ -151,17 +151,13 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
     }
     db.close().await;
     found.truncate(limit);
-    if arguments.json {
-        return table::print_json(&found);
-    }
-    if found.is_empty() {
-        return table::print("No events.\n");
-    }
-    let mut rows = Table::new(["TIME", "TYPE", "SHOP", "OBJECT", "DATA"]);
-    for event in &found {
-        rows.row(cells(event));
-    }
-    table::print(&rows.render())
+    table::show(arguments.json, &found, || {
+        let mut rows = Table::new(["TIME", "TYPE", "SHOP", "OBJECT", "DATA"]);
+        for event in &found {
+            rows.row(cells(event));
+        }
+        rows.or("No events.\n")
+    })
 }
 
 async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {

@@ -8,7 +8,7 @@ use store::sql::Db;
 use store::{audit, identity_provider, privacy_keys};
 
 use crate::commands::operator::Operator;
-use crate::commands::{database, misused};
+use crate::commands::{misused, with_database};
 use crate::table;
 
 #[derive(clap::Subcommand)]
@@ -33,14 +33,12 @@ pub struct Arguments {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let said = match command {
-        Command::Show => show(&db).await,
-        Command::Moved(arguments) => change(settings, &db, &arguments, false).await,
-        Command::Replaced(arguments) => change(settings, &db, &arguments, true).await,
-    };
-    db.close().await;
-    table::print(&said?)
+    let said = with_database(settings, async |db| match command {
+        Command::Show => show(db).await,
+        Command::Moved(arguments) => change(settings, db, &arguments, false).await,
+        Command::Replaced(arguments) => change(settings, db, &arguments, true).await,
+    });
+    table::print(&said.await?)
 }
 
 async fn show(db: &Db) -> Result<String> {

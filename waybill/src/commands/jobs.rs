@@ -19,8 +19,8 @@ use store::traces;
 use crate::age::{self, Moment};
 use crate::commands::operation::{FoundJobs, How, Notifier, Operation, nothing_named};
 use crate::commands::operator::Operator;
-use crate::commands::{database, dead};
-use crate::table::{self, Table};
+use crate::commands::{dead, with_database};
+use crate::table::{self, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -149,14 +149,7 @@ pub struct Requeue {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = with_database(settings, &db, command).await;
-    db.close().await;
-    done
-}
-
-async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
-    match command {
+    with_database(settings, async |db| match command {
         Command::List(arguments) => list(db, arguments).await,
         Command::Show { id, json } => show(db, id, json).await,
         Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
@@ -172,7 +165,8 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let value = fields::show(db, by, id, &path, reason).await?;
             table::print_json(&value)
         }
-    }
+    })
+    .await
 }
 
 async fn list(db: &Db, arguments: List) -> Result<()> {
@@ -274,12 +268,7 @@ async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
             arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
             ..any
         };
-        let jobs = ended::done(db, &filter).await?;
-        FoundJobs {
-            is_named: false,
-            jobs,
-            missing: Vec::new(),
-        }
+        FoundJobs::filtered(ended::done(db, &filter).await?)
     } else {
         dead::named(db, ids, State::Done).await?
     };
@@ -293,34 +282,20 @@ async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
 }
 
 fn rows(jobs: &[Summary], now: Timestamp) -> String {
-    if jobs.is_empty() {
-        return "No jobs.\n".to_owned();
-    }
-    let mut rows = Table::new([
-        "JOB",
-        "AGE",
-        "QUEUE",
-        "KIND",
-        "STATE",
-        "NEXT RUN",
-        "ATTEMPTS",
-        "SHOP",
-        "LAST ERROR",
+    let table = jobs.table(&[
+        ("JOB", &|job| job.id.to_string()),
+        ("AGE", &|job| age::text(now, job.created_at)),
+        ("QUEUE", &|job| job.queue.clone()),
+        ("KIND", &|job| job.kind.clone()),
+        ("STATE", &|job| state(job)),
+        ("NEXT RUN", &|job| next_run(job, now)),
+        ("ATTEMPTS", &|job| format!("{:>8}", job.attempts)),
+        ("SHOP", &|job| or_none(job.shop.as_ref())),
+        ("LAST ERROR", &|job| {
+            job.last_error.clone().unwrap_or_default()
+        }),
     ]);
-    for job in jobs {
-        rows.row([
-            job.id.to_string(),
-            age::text(now, job.created_at),
-            job.queue.clone(),
-            job.kind.clone(),
-            state(job),
-            next_run(job, now),
-            format!("{:>8}", job.attempts),
-            job.shop.clone().unwrap_or_else(|| "-".to_owned()),
-            job.last_error.clone().unwrap_or_default(),
-        ]);
-    }
-    rows.render()
+    table.or("No jobs.\n")
 }
 
 /// When a job that waits runs the next time. A job that a worker has claimed for a call is due when
@@ -342,30 +317,22 @@ pub fn history(attempts: &[Attempt]) -> Option<String> {
     for attempt in attempts {
         if attempt.number > expected {
             let gone = format!("{expected} to {}", attempt.number - 1);
-            table.row([
-                gone,
-                "not kept".into(),
-                String::new(),
-                String::new(),
-                String::new(),
-                String::new(),
-            ]);
+            table.row([gone.as_str(), "not kept", "", "", "", ""].map(str::to_owned));
         }
         expected = attempt.number + 1;
         table.row(attempt_cells(attempt));
     }
-    (!attempts.is_empty()).then(|| table.render())
+    table.filled()
 }
 
 /// Number, beginning, duration, outcome, the provider's status and the error.
 pub fn attempt_cells(attempt: &Attempt) -> [String; 6] {
-    let status = attempt.status.map(|status| status.to_string());
     [
         attempt.number.to_string(),
         zone::time(attempt.started_at),
         took(attempt.duration_ms),
         attempt.outcome.clone(),
-        status.unwrap_or_else(|| "-".to_owned()),
+        or_none(attempt.status),
         attempt.error.clone(),
     ]
 }
@@ -387,31 +354,30 @@ fn state(job: &Summary) -> String {
 
 /// Shows a job in a few lines.
 pub fn describe(job: &Summary) -> String {
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut facts = Table::new(["job", &job.id.to_string()]);
-    facts.row(["kind".into(), job.kind.clone()]);
-    facts.row(["queue".into(), job.queue.clone()]);
-    facts.row(["state".into(), state(job)]);
-    facts.row(["source".into(), job.source.clone()]);
-    facts.row(["shop".into(), or_none(job.shop.clone())]);
-    facts.row(["delivery id".into(), or_none(job.external_id.clone())]);
-    facts.row(["object id".into(), or_none(job.object_id.clone())]);
-    facts.row(["API version".into(), or_none(job.api_version.clone())]);
-    facts.row(["request id".into(), or_none(job.trace.clone())]);
-    facts.row(["trace id".into(), job.trace_id.clone()]);
-    facts.row(["arrived".into(), zone::time(job.created_at)]);
-    facts.row(["finished".into(), or_none(job.finished_at.map(zone::time))]);
+    facts.fact("kind", job.kind.clone());
+    facts.fact("queue", job.queue.clone());
+    facts.fact("state", state(job));
+    facts.fact("source", job.source.clone());
+    facts.fact("shop", or_none(job.shop.as_ref()));
+    facts.fact("delivery id", or_none(job.external_id.as_ref()));
+    facts.fact("object id", or_none(job.object_id.as_ref()));
+    facts.fact("API version", or_none(job.api_version.as_ref()));
+    facts.fact("request id", or_none(job.trace.as_ref()));
+    facts.fact("trace id", job.trace_id.clone());
+    facts.fact("arrived", zone::time(job.created_at));
+    facts.fact("finished", or_none(job.finished_at.map(zone::time)));
     if let Some(at) = job.discarded_at {
-        facts.row(["discarded".into(), zone::time(at)]);
+        facts.fact("discarded", zone::time(at));
     }
     if job.state == State::Ready.into_str() {
-        facts.row(["next run".into(), zone::time(job.run_at)]);
+        facts.fact("next run", zone::time(job.run_at));
     }
-    facts.row(["attempts".into(), job.attempts.to_string()]);
-    facts.row(["last error".into(), or_none(job.last_error.clone())]);
-    facts.row([
-        "body".into(),
+    facts.fact("attempts", job.attempts.to_string());
+    facts.fact("last error", or_none(job.last_error.as_ref()));
+    facts.fact(
+        "body",
         or_none(job.body_bytes.map(|bytes| format!("{bytes} bytes"))),
-    ]);
+    );
     facts.render()
 }

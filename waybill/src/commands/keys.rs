@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::table::{self, Rows as _};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -150,39 +150,27 @@ fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
     if keys.is_empty() {
         return table::print("No keys. Make one: waybill keys create <name>\n");
     }
-    let mut rows = Table::new([
-        "ID",
-        "NAME",
-        "STATE",
-        "SCOPES",
-        "SHOPS",
-        "CREATED",
-        "EXPIRES",
-        "LAST USED",
-    ]);
-    let minute = |at: Option<Timestamp>, none: &str| match at {
-        Some(at) => zone::minute(at),
-        None => none.to_owned(),
+    let minute = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), zone::minute);
+    let names = |scopes: &[Scope]| {
+        let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+        names.join(",")
     };
-    for key in keys {
-        let scopes = key.rights.scopes.map(|scopes| {
-            let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-            names.join(",")
-        });
-        rows.row([
-            key.id.to_string(),
-            key.name,
-            key.state.into_str().to_owned(),
-            scopes.unwrap_or_else(|| "all".to_owned()),
-            key.rights
-                .shops
-                .0
-                .map_or("all".to_owned(), |shops| shops.join(",")),
-            minute(Some(key.created_at), ""),
-            minute(key.expires_at, "never"),
-            minute(key.last_used_at, "never"),
-        ]);
-    }
+    let all = || "all".to_owned();
+    let rows = keys.table(&[
+        ("ID", &|key| key.id.to_string()),
+        ("NAME", &|key| key.name.clone()),
+        ("STATE", &|key| key.state.into_str().to_owned()),
+        ("SCOPES", &|key| {
+            key.rights.scopes.as_deref().map_or_else(all, names)
+        }),
+        ("SHOPS", &|key| {
+            let shops = key.rights.shops.0.as_ref();
+            shops.map_or_else(all, |shops| shops.join(","))
+        }),
+        ("CREATED", &|key| zone::minute(key.created_at)),
+        ("EXPIRES", &|key| minute(key.expires_at)),
+        ("LAST USED", &|key| minute(key.last_used_at)),
+    ]);
     table::print(&rows.render())
 }
 

@@ -8,8 +8,8 @@ use serde_json::json;
 use store::ledger::{self, Balance, Line};
 use store::sql::Db;
 
-use crate::commands::database;
-use crate::table::{self, Newest, Table};
+use crate::commands::with_database;
+use crate::table::{self, Newest, Rows as _};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -44,71 +44,52 @@ pub enum Command {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = match command {
-        Command::Verify { json } => verify(&db, json).await,
+    with_database(settings, async |db| match command {
+        Command::Verify { json } => verify(db, json).await,
         Command::Accounts {
             prefix,
             limit,
             json,
         } => {
-            let balances = ledger::balances(&db, &prefix, limit).await?;
-            if json {
-                table::print_json(&balances)
-            } else {
-                table::print(&accounts(&balances))
-            }
+            let balances = ledger::balances(db, &prefix, limit).await?;
+            table::show(json, &balances, || accounts(&balances))
         }
         Command::Show {
             account,
             newest: Newest { limit, json },
         } => {
-            let lines = ledger::of_account(&db, &account, limit).await?;
-            if json {
-                table::print_json(&lines)
-            } else {
-                table::print(&entries(&lines))
-            }
+            let lines = ledger::of_account(db, &account, limit).await?;
+            table::show(json, &lines, || entries(&lines))
         }
-    };
-    db.close().await;
-    done
+    })
+    .await
 }
 
 fn accounts(balances: &[Balance]) -> String {
-    let mut table = Table::new(["ACCOUNT", "CURRENCY", "       BALANCE", "ENTRIES"]);
-    for balance in balances {
-        table.row([
-            balance.account.clone(),
-            balance.currency.clone(),
-            format!("{:>14}", balance.amount),
-            balance.entries.to_string(),
-        ]);
-    }
-    table.render()
+    balances
+        .table(&[
+            ("ACCOUNT", &|balance| balance.account.clone()),
+            ("CURRENCY", &|balance| balance.currency.clone()),
+            ("       BALANCE", &|balance| {
+                format!("{:>14}", balance.amount)
+            }),
+            ("ENTRIES", &|balance| balance.entries.to_string()),
+        ])
+        .render()
 }
 
 /// The entries of an account or a payment.
 pub fn entries(lines: &[Line]) -> String {
-    let mut table = Table::new([
-        "TIME",
-        "PAYMENT",
-        "ENTRY",
-        "ACCOUNT",
-        "        AMOUNT",
-        "CURRENCY",
-    ]);
-    for line in lines {
-        table.row([
-            zone::time(line.created_at),
-            line.payment_id.clone(),
-            line.entry.clone(),
-            line.account.clone(),
-            format!("{:>14}", line.amount),
-            line.currency.clone(),
-        ]);
-    }
-    table.render()
+    lines
+        .table(&[
+            ("TIME", &|line| zone::time(line.created_at)),
+            ("PAYMENT", &|line| line.payment_id.clone()),
+            ("ENTRY", &|line| line.entry.clone()),
+            ("ACCOUNT", &|line| line.account.clone()),
+            ("        AMOUNT", &|line| format!("{:>14}", line.amount)),
+            ("CURRENCY", &|line| line.currency.clone()),
+        ])
+        .render()
 }
 
 async fn verify(db: &Db, json: bool) -> Result<()> {

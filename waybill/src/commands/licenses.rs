@@ -16,8 +16,8 @@ use store::licenses::{self, License};
 use store::users::{self, Named, User};
 
 use crate::commands::operator::Operator;
-use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::commands::{database, misused, with_database};
+use crate::table::{self, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -238,9 +238,7 @@ impl<'a> Listed<'a> {
 
 async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> Result<()> {
     let when = when(settings)?;
-    let db = database(settings).await?;
-    let licenses = licenses::list(&db).await?;
-    db.close().await;
+    let licenses = with_database(settings, async |db| Ok(licenses::list(db).await?)).await?;
     let licenses: Vec<License> = licenses
         .into_iter()
         .filter(|license| all || license.revoked_at.is_none())
@@ -250,20 +248,16 @@ async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> 
         let listed = licenses.iter().map(|license| Listed::of(license, when));
         return table::print_json(&listed.collect::<Vec<_>>());
     }
-    let mut table = Table::new(["LICENCE", "TIER", "STATE", "OF", "UNTIL", "SUBSCRIPTION"]);
-    for license in &licenses {
-        table.row([
-            license.id.to_string(),
-            license.tier.to_string(),
-            when.state(license),
-            owner(license, when.now),
-            until(license, when),
-            license
-                .subscription_id
-                .clone()
-                .unwrap_or_else(|| "-".to_owned()),
-        ]);
-    }
+    let table = licenses.table(&[
+        ("LICENCE", &|license| license.id.to_string()),
+        ("TIER", &|license| license.tier.to_string()),
+        ("STATE", &|license| when.state(license)),
+        ("OF", &|license| owner(license, when.now)),
+        ("UNTIL", &|license| until(license, when)),
+        ("SUBSCRIPTION", &|license| {
+            or_none(license.subscription_id.as_ref())
+        }),
+    ]);
     table::print(&table.render())
 }
 
@@ -302,22 +296,16 @@ async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
 }
 
 fn tiers(json: bool) -> Result<()> {
-    if json {
-        return table::print_json(&TERMS);
-    }
     let most = |most: Option<u64>| most.map_or("unlimited".to_owned(), |most| most.to_string());
-    let mut table = Table::new(["TIER", "RANK", "USERS", "ORGS", "PRICE", "FEATURES"]);
-    for terms in TERMS {
-        table.row([
-            terms.tier.to_string(),
-            terms.rank.to_string(),
-            most(terms.max_users),
-            most(terms.max_orgs),
-            terms.price.to_owned(),
-            terms.features.join(", "),
-        ]);
-    }
-    table::print(&table.render())
+    let table = TERMS.table(&[
+        ("TIER", &|terms| terms.tier.to_string()),
+        ("RANK", &|terms| terms.rank.to_string()),
+        ("USERS", &|terms| most(terms.max_users)),
+        ("ORGS", &|terms| most(terms.max_orgs)),
+        ("PRICE", &|terms| terms.price.to_owned()),
+        ("FEATURES", &|terms| terms.features.join(", ")),
+    ]);
+    table::show(json, &TERMS, || table.render())
 }
 
 fn explain(
@@ -333,11 +321,10 @@ fn explain(
         ToString::to_string,
     );
     let mut facts = Table::new(["user", &title]);
-    facts.row(["tier".into(), resolved.tier.to_string()]);
-    facts.row(["status".into(), resolved.status.to_string()]);
-    let org = resolved.org_name.clone();
-    facts.row(["organization".into(), org.unwrap_or_else(|| "-".to_owned())]);
-    facts.row(["why".into(), why(licenses, resolved, when)]);
+    facts.fact("tier", resolved.tier.to_string());
+    facts.fact("status", resolved.status.to_string());
+    facts.fact("organization", or_none(resolved.org_name.as_ref()));
+    facts.fact("why", why(licenses, resolved, when));
     if let Some(until) = user.and_then(|user| user.claimable_until) {
         let at = zone::time(until);
         let what = if until > now {
@@ -345,7 +332,7 @@ fn explain(
         } else {
             format!("no longer, since {at}: grant again, or to `id:` and the account's number")
         };
-        facts.row(["claimed".into(), what]);
+        facts.fact("claimed", what);
     }
     if licenses.is_empty() {
         return facts.render();

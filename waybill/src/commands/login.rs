@@ -252,9 +252,9 @@ fn drawn(symbol: &Symbol) -> String {
 fn describe(user: &Value) -> String {
     let text = |name: &str| user[name].as_str().unwrap_or("-").to_owned();
     let mut facts = Table::new(["user", &text("username")]);
-    facts.row(["e-mail".into(), text("email")]);
-    facts.row(["tier".into(), text("tier")]);
-    facts.row(["organization".into(), text("org_name")]);
+    facts.fact("e-mail", text("email"));
+    facts.fact("tier", text("tier"));
+    facts.fact("organization", text("org_name"));
     facts.render()
 }
 

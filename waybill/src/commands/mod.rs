@@ -56,6 +56,17 @@ async fn database(settings: &Settings) -> Result<Db> {
     open(settings, 2).await
 }
 
+/// Does a command's work with its database, and closes it afterwards.
+async fn with_database<T>(
+    settings: &Settings,
+    work: impl AsyncFnOnce(&Db) -> Result<T>,
+) -> Result<T> {
+    let db = database(settings).await?;
+    let done = work(&db).await;
+    db.close().await;
+    done
+}
+
 /// The same with so many connections to PostgreSQL.
 async fn open(settings: &Settings, connections: u32) -> Result<Db> {
     let url = Config::database_url(settings)?;

@@ -13,7 +13,7 @@ use store::sql::Db;
 
 use crate::commands::database;
 use crate::commands::operator::Operator;
-use crate::table::{self, Newest, Table};
+use crate::table::{self, Newest, Rows as _, Table, or_none};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -49,10 +49,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let payment = payment.unwrap_or_default();
             let rows = notifications::list(&db, &payment, limit).await?;
             db.close().await;
-            if json {
-                return table::print_json(&rows);
-            }
-            table::print(&list(&rows))
+            table::show(json, &rows, || list(&rows).render())
         }
         Command::Show { id, json, operator } => {
             let letter = letter(settings, &db, id, &operator).await;
@@ -100,17 +97,13 @@ async fn letter(settings: &Settings, db: &Db, id: JobId, operator: &Operator) ->
 }
 
 /// Notifications as a table, without names and addresses.
-pub fn list(notifications: &[Summary]) -> String {
-    let mut table = Table::new(["NOTIFICATION", "TIME", "KIND", "PAYMENT", "STATE", "ERROR"]);
-    for it in notifications {
-        table.row([
-            it.id.to_string(),
-            zone::time(it.created_at),
-            it.kind.clone(),
-            it.payment_id.clone(),
-            it.state.clone(),
-            it.error.clone().unwrap_or_else(|| "-".to_owned()),
-        ]);
-    }
-    table.render()
+pub fn list(notifications: &[Summary]) -> Table {
+    notifications.table(&[
+        ("NOTIFICATION", &|it| it.id.to_string()),
+        ("TIME", &|it| zone::time(it.created_at)),
+        ("KIND", &|it| it.kind.clone()),
+        ("PAYMENT", &|it| it.payment_id.clone()),
+        ("STATE", &|it| it.state.clone()),
+        ("ERROR", &|it| or_none(it.error.as_ref())),
+    ])
 }

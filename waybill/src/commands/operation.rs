@@ -32,7 +32,7 @@ use crate::age;
 use crate::commands::misused;
 use crate::commands::operator::Operator;
 use crate::commands::privacy::keys;
-use crate::table::{self, Table};
+use crate::table::{self, Rows as _};
 
 /// How long the command tries to reach the broker. If it cannot, the workers' sweep finds the
 /// jobs.
@@ -446,15 +446,12 @@ impl Report {
                 format!("{oldest} to {newest}")
             }
         };
-        let mut rows = Table::new(["JOBS", "KIND", "ARRIVED", "ENDED"]);
-        for it in &self.kinds {
-            rows.row([
-                format!("{:>4}", it.jobs),
-                it.kind.clone(),
-                ages(it.first_arrived, it.last_arrived),
-                ages(it.first_ended, it.last_ended),
-            ]);
-        }
+        let rows = self.kinds.table(&[
+            ("JOBS", &|it| format!("{:>4}", it.jobs)),
+            ("KIND", &|it| it.kind.clone()),
+            ("ARRIVED", &|it| ages(it.first_arrived, it.last_arrived)),
+            ("ENDED", &|it| ages(it.first_ended, it.last_ended)),
+        ]);
         rows.render()
     }
 }
@@ -542,6 +539,17 @@ impl Notifier {
             let _ = flow::forget_dead_letters(db, &bus).await;
         }
         bus.close().await;
+    }
+}
+
+impl FoundJobs {
+    /// Those that filters have found.
+    pub fn filtered(jobs: Vec<Ended>) -> Self {
+        FoundJobs {
+            is_named: false,
+            jobs,
+            missing: Vec::new(),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use anyhow::{Result, bail};
 use config::Settings;
-use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::zone;
 use store::bulk_operations::{self, Change, Operation};
@@ -11,9 +10,9 @@ use store::sql::Db;
 use uuid::Uuid;
 
 use crate::age;
-use crate::commands::database;
 use crate::commands::operator::Operator;
-use crate::table::{self, Newest, Table};
+use crate::commands::with_database;
+use crate::table::{self, Newest, Rows as _, Table, or_none};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -46,46 +45,31 @@ pub struct OneArguments {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = match command {
+    with_database(settings, async |db| match command {
         Command::List {
             newest: Newest { limit, json },
-        } => list(&db, limit, json).await,
-        Command::Show { id, json } => show(&db, id, json).await,
-        Command::Stop(one) => change(settings, &db, &one, Change::Stop).await,
-        Command::Resume(one) => change(settings, &db, &one, Change::Resume).await,
-        Command::Undo(one) => change(settings, &db, &one, Change::Undo).await,
-    };
-    db.close().await;
-    done
+        } => list(db, limit, json).await,
+        Command::Show { id, json } => show(db, id, json).await,
+        Command::Stop(one) => change(settings, db, &one, Change::Stop).await,
+        Command::Resume(one) => change(settings, db, &one, Change::Resume).await,
+        Command::Undo(one) => change(settings, db, &one, Change::Undo).await,
+    })
+    .await
 }
 
 async fn list(db: &Db, limit: i64, json: bool) -> Result<()> {
     let operations = bulk_operations::list(db, limit).await?;
-    if json {
-        return table::print_json(&operations);
-    }
-    if operations.is_empty() {
-        return table::print("No operations.\n");
-    }
-    table::print(&rows(&operations, Clock::system().now()))
-}
-
-fn rows(operations: &[Operation], now: Timestamp) -> String {
-    let mut rows = Table::new(["OPERATION", "AGE", "ACTION", "STATE", "FOUND", "DONE", "BY"]);
-    for it in operations {
-        rows.row([
-            it.id.to_string(),
-            age::text(now, it.created_at),
-            it.action.to_string(),
-            it.state.to_string(),
-            it.found
-                .map_or_else(|| "-".to_owned(), |found| found.to_string()),
-            it.done.to_string(),
-            it.actor.clone(),
-        ]);
-    }
-    rows.render()
+    let now = Clock::system().now();
+    let rows = operations.table(&[
+        ("OPERATION", &|it| it.id.to_string()),
+        ("AGE", &|it| age::text(now, it.created_at)),
+        ("ACTION", &|it| it.action.to_string()),
+        ("STATE", &|it| it.state.to_string()),
+        ("FOUND", &|it| or_none(it.found)),
+        ("DONE", &|it| it.done.to_string()),
+        ("BY", &|it| it.actor.clone()),
+    ]);
+    table::show(json, &operations, || rows.or("No operations.\n"))
 }
 
 async fn find(db: &Db, id: Uuid) -> Result<Operation> {
@@ -97,15 +81,12 @@ async fn find(db: &Db, id: Uuid) -> Result<Operation> {
 
 async fn show(db: &Db, id: Uuid, json: bool) -> Result<()> {
     let it = find(db, id).await?;
-    if json {
-        return table::print_json(&it);
-    }
     let any = |text: &str| match text {
         "" => "any".to_owned(),
         text => text.to_owned(),
     };
-    let mut facts = Table::new(["operation", &id.to_string()]);
-    for (what, value) in [
+    let facts = Table::facts([
+        ("operation", id.to_string()),
         ("action", it.action.to_string()),
         ("state", it.state.to_string()),
         ("queue", any(&it.queue)),
@@ -114,29 +95,17 @@ async fn show(db: &Db, id: Uuid, json: bool) -> Result<()> {
         ("error", any(&it.error)),
         ("died until", zone::time(it.died_until)),
         ("rate", format!("{} a second", it.rate)),
-        (
-            "found",
-            it.found
-                .map_or_else(|| "-".to_owned(), |found| found.to_string()),
-        ),
+        ("found", or_none(it.found)),
         ("done", it.done.to_string()),
         ("passed over", it.passed_over.to_string()),
         ("refused", it.refused.to_string()),
         ("by", it.actor.clone()),
         ("confirmed", zone::time(it.created_at)),
         ("begins", zone::time(it.begins_at)),
-        (
-            "ended",
-            it.finished_at.map_or_else(|| "-".to_owned(), zone::time),
-        ),
-        (
-            "last error",
-            it.last_error.clone().unwrap_or_else(|| "-".to_owned()),
-        ),
-    ] {
-        facts.row([what.to_owned(), value]);
-    }
-    table::print(&facts.render())
+        ("ended", or_none(it.finished_at.map(zone::time))),
+        ("last error", or_none(it.last_error.as_ref())),
+    ]);
+    table::show(json, &it, || facts.render())
 }
 
 async fn change(settings: &Settings, db: &Db, one: &OneArguments, change: Change) -> Result<()> {

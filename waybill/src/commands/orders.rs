@@ -16,9 +16,9 @@ use store::sql::Db;
 use store::story::{self, Meant, Story, WithHistory};
 
 use crate::age::{self, Moment};
-use crate::commands::database;
 use crate::commands::jobs::attempt_cells;
-use crate::table::{self, Newest, Table};
+use crate::commands::with_database;
+use crate::table::{self, Newest, Rows as _, Table, or_none};
 use crate::words;
 
 /// How many characters of an order's name a list shows.
@@ -104,46 +104,34 @@ pub struct List {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = match command {
-        Command::List(arguments) => list(&db, arguments).await,
-        Command::Show { order, shop, json } => show(settings, &db, order.trim(), shop, json).await,
+    with_database(settings, async |db| match command {
+        Command::List(arguments) => list(db, arguments).await,
+        Command::Show { order, shop, json } => show(settings, db, order.trim(), shop, json).await,
         Command::Held { limit, json } => {
-            let held = held::list(&db, limit).await?;
-            if json {
-                table::print_json(&held)
-            } else {
-                table::print(&waiting(&held))
-            }
+            let held = held::list(db, limit).await?;
+            table::show(json, &held, || waiting(&held))
         }
         Command::Repeated {
             newest: Newest { limit, json },
         } => {
-            let bodies = order_bodies::repeated(&db, limit).await?;
-            if json {
-                table::print_json(&bodies)
-            } else {
-                table::print(&repeated(&bodies))
-            }
+            let bodies = order_bodies::repeated(db, limit).await?;
+            table::show(json, &bodies, || repeated(&bodies))
         }
-    };
-    db.close().await;
-    done
+    })
+    .await
 }
 
 fn repeated(bodies: &[Repeated]) -> String {
-    let mut table = Table::new(["FIRST CAME", "AS", "REPEATS", "REFUTED", "SHOP", "ORDER"]);
-    for body in bodies {
-        table.row([
-            zone::time(body.created_at),
-            body.topic.clone(),
-            format!("{:>7}", body.repeats),
-            format!("{:>7}", body.refuted),
-            body.shop.clone(),
-            body.order_id.to_string(),
-        ]);
-    }
-    table.render()
+    bodies
+        .table(&[
+            ("FIRST CAME", &|body| zone::time(body.created_at)),
+            ("AS", &|body| body.topic.clone()),
+            ("REPEATS", &|body| format!("{:>7}", body.repeats)),
+            ("REFUTED", &|body| format!("{:>7}", body.refuted)),
+            ("SHOP", &|body| body.shop.clone()),
+            ("ORDER", &|body| body.order_id.to_string()),
+        ])
+        .render()
 }
 
 async fn list(db: &Db, arguments: List) -> Result<()> {
@@ -184,28 +172,28 @@ async fn list(db: &Db, arguments: List) -> Result<()> {
 
 /// A line for each order, none longer than a terminal is wide.
 fn rows(orders: &[ListedOrder], now: Timestamp) -> String {
-    if orders.is_empty() {
-        return "No orders.\n".to_owned();
-    }
-    let mut table = Table::new(["ORDER", "AGE", "TOTAL", "PAID", "STATE", "SHOP"]);
-    for order in orders {
-        let name = order.name.as_ref().unwrap_or(&order.order_id);
-        let total = order.total_price.as_ref().zip(order.currency.as_ref());
-        let state = match (&order.cancelled_at, &order.fulfillment) {
-            (Some(_), _) => Some("cancelled"),
-            (None, Some(fulfillment)) => Some(fulfillment.state.as_str()),
-            (None, None) => None,
-        };
-        table.row([
-            table::cut(name, NAME),
-            age::text(now, order.listed_at()),
-            total.map_or("-".to_owned(), |(total, code)| format!("{total} {code}")),
-            or_none(order.financial_status.as_deref()),
-            or_none(state),
-            order.shop.clone(),
-        ]);
-    }
-    table.render()
+    let table = orders.table(&[
+        ("ORDER", &|it| {
+            table::cut(it.name.as_ref().unwrap_or(&it.order_id), NAME)
+        }),
+        ("AGE", &|it| age::text(now, it.listed_at())),
+        ("TOTAL", &|it| {
+            amount(it.total_price.as_deref(), it.currency.as_deref())
+        }),
+        ("PAID", &|it| or_none(it.financial_status.as_deref())),
+        ("STATE", &|it| {
+            let fulfillment = it.fulfillment.as_ref().map(|it| it.state.as_str());
+            or_none(it.cancelled_at.map_or(fulfillment, |_| Some("cancelled")))
+        }),
+        ("SHOP", &|it| it.shop.clone()),
+    ]);
+    table.or("No orders.\n")
+}
+
+/// An amount with its currency, where both are known.
+fn amount(amount: Option<&str>, currency: Option<&str>) -> String {
+    let amount = amount.zip(currency);
+    or_none(amount.map(|(amount, code)| format!("{amount} {code}")))
 }
 
 async fn show(
@@ -260,7 +248,15 @@ struct Shown {
 
 /// The tables of what came of an order's deliveries.
 fn parts(story: &Story, order: &Order) -> Vec<String> {
-    let mut accepted = Table::new(["  ACCEPTED", "TOPIC", "STATE", "JOB", "DELIVERY"]);
+    let accepted = story.jobs.table(&[
+        ("  ACCEPTED", &|it| {
+            format!("  {}", zone::time(it.job.created_at))
+        }),
+        ("TOPIC", &|it| it.job.kind.clone()),
+        ("STATE", &|it| it.job.state.clone()),
+        ("JOB", &|it| it.job.id.to_string()),
+        ("DELIVERY", &|it| or_none(it.job.external_id.as_deref())),
+    ]);
     let mut attempts = Table::new([
         "  ATTEMPT",
         "STARTED",
@@ -270,15 +266,7 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
         "TOPIC",
         "ERROR",
     ]);
-    let mut events = Table::new(["  EVENT", "HAPPENED", "ID"]);
     for WithHistory { job, history } in &story.jobs {
-        accepted.row([
-            format!("  {}", zone::time(job.created_at)),
-            job.kind.clone(),
-            job.state.clone(),
-            job.id.to_string(),
-            or_none(job.external_id.as_deref()),
-        ]);
         for attempt in history {
             let [number, started, took, outcome, status, error] = attempt_cells(attempt);
             let kind = job.kind.clone();
@@ -286,15 +274,13 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
             attempts.row([number, started, took, outcome, status, kind, error]);
         }
     }
-    for event in &story.events {
-        let at = zone::time(event.created_at);
-        events.row([format!("  {}", event.kind), at, event.id.to_string()]);
-    }
-    let has_failed = story.jobs.iter().any(|it| !it.history.is_empty());
-    let mut parts = Vec::new();
-    parts.extend((!story.jobs.is_empty()).then(|| accepted.render()));
-    parts.extend(has_failed.then(|| attempts.render()));
-    parts.extend((!story.events.is_empty()).then(|| events.render()));
+    let events = story.events.table(&[
+        ("  EVENT", &|event| format!("  {}", event.kind)),
+        ("HAPPENED", &|event| zone::time(event.created_at)),
+        ("ID", &|event| event.id.to_string()),
+    ]);
+    let tables = [accepted, attempts, events];
+    let mut parts: Vec<String> = tables.iter().filter_map(Table::filled).collect();
     if story.is_cut() {
         let (id, shop) = (order.id, &order.shop);
         parts.push(format!(
@@ -305,10 +291,6 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
     parts
 }
 
-fn or_none(text: Option<&str>) -> String {
-    text.unwrap_or("-").to_owned()
-}
-
 fn waiting(held: &[Held]) -> String {
     if held.is_empty() {
         return "nothing waits for you\n".to_owned();
@@ -316,100 +298,84 @@ fn waiting(held: &[Held]) -> String {
     let mut text = Vec::new();
     for reason in Reason::ALL {
         let of_reason: Vec<&Held> = held.iter().filter(|it| it.reason == reason).collect();
-        if of_reason.is_empty() {
-            continue;
-        }
-        let mut table = Table::new(["  ORDER", "SHOP", "AMOUNT", "ABOUT", "SINCE"]);
-        for it in of_reason {
-            let amount = it.amount.as_deref().zip(it.currency.as_deref());
-            table.row([
-                format!("  {}", it.order_id),
-                it.shop.clone(),
-                amount.map_or("-".to_owned(), |(amount, code)| format!("{amount} {code}")),
-                it.about.clone().unwrap_or_else(|| "-".to_owned()),
-                zone::time(it.updated_at),
-            ]);
-        }
+        let table = of_reason.table(&[
+            ("  ORDER", &|it| format!("  {}", it.order_id)),
+            ("SHOP", &|it| it.shop.clone()),
+            ("AMOUNT", &|it| {
+                amount(it.amount.as_deref(), it.currency.as_deref())
+            }),
+            ("ABOUT", &|it| or_none(it.about.as_ref())),
+            ("SINCE", &|it| zone::time(it.updated_at)),
+        ]);
         let heading = format!("{}: {}\n", reason.into_str(), reason.mend());
-        text.push(heading + &table.render());
+        text.extend(table.filled().map(|table| heading + &table));
     }
     text.join("\n")
 }
 
 /// Shows an order in a few lines, without personal data.
 pub fn describe(order: &Order) -> String {
-    let total = match (&order.total_price, &order.currency) {
-        (Some(total), Some(currency)) => format!("{total} {currency}"),
-        _ => "-".to_owned(),
-    };
+    let total = amount(order.total_price.as_deref(), order.currency.as_deref());
     let fulfillment = order.fulfillment.as_ref();
     let mut facts = Table::new(["order", &order.id.to_string()]);
-    facts.row(["name".into(), or_none(order.name.as_deref())]);
-    facts.row(["shop".into(), order.shop.clone()]);
-    facts.row(["total".into(), total]);
-    facts.row(["paid".into(), or_none(order.financial_status.as_deref())]);
-    facts.row([
-        "shipped".into(),
-        or_none(order.fulfillment_status.as_deref()),
-    ]);
+    facts.fact("name", or_none(order.name.as_deref()));
+    facts.fact("shop", order.shop.clone());
+    facts.fact("total", total);
+    facts.fact("paid", or_none(order.financial_status.as_deref()));
+    facts.fact("shipped", or_none(order.fulfillment_status.as_deref()));
     let state = fulfillment.map(|fulfillment| fulfillment.state.as_str());
-    facts.row(["fulfilment".into(), or_none(state)]);
-    facts.row([
-        "tracking".into(),
+    facts.fact("fulfilment", or_none(state));
+    facts.fact(
+        "tracking",
         or_none(order.tracking.as_ref().map(|it| it.url.as_str())),
-    ]);
+    );
     if let Some(cancelled_at) = order.cancelled_at {
-        facts.row(["cancelled".into(), zone::time(cancelled_at)]);
-        facts.row(["reason".into(), or_none(order.cancel_reason.as_deref())]);
+        facts.fact("cancelled", zone::time(cancelled_at));
+        facts.fact("reason", or_none(order.cancel_reason.as_deref()));
     }
-    let mut lines = Table::new(["  QUANTITY", "PRICE", "SKU", "TITLE"]);
-    for line in &order.line_items {
-        lines.row([
-            format!("  {:>8}", line.quantity),
-            or_none(line.price.as_deref()),
-            or_none(line.sku.as_deref()),
-            or_none(line.title.as_deref()),
-        ]);
-    }
+    let lines = order.line_items.table(&[
+        ("  QUANTITY", &|line| format!("  {:>8}", line.quantity)),
+        ("PRICE", &|line| or_none(line.price.as_deref())),
+        ("SKU", &|line| or_none(line.sku.as_deref())),
+        ("TITLE", &|line| or_none(line.title.as_deref())),
+    ]);
     let mut parts = vec![facts.render()];
     // An order that a checkout session made has no name.
-    parts.extend((!order.line_items.is_empty()).then(|| lines.render()));
-    parts.extend(parcels(order));
-    parts.extend(refunds(order));
+    parts.extend(lines.filled());
+    parts.extend(parcels(order).filled());
+    parts.extend(refunds(order).filled());
     parts.join("\n")
 }
 
-fn parcels(order: &Order) -> Option<String> {
+fn parcels(order: &Order) -> Table {
     let mut table = Table::new(["  CARRIER", "TRACKING NUMBER", "SHIPMENT", "STATUS"]);
-    let mut any = false;
     for shipment in &order.shipments {
         for parcel in &shipment.parcels {
-            any = true;
             table.row([
                 format!("  {}", shipment.carrier.as_deref().unwrap_or("-")),
                 parcel.tracking_number.clone(),
                 shipment.id.to_string(),
-                shipment.status.clone().unwrap_or_else(|| "-".to_owned()),
+                or_none(shipment.status.as_ref()),
             ]);
         }
     }
-    any.then(|| table.render())
+    table
 }
 
-fn refunds(order: &Order) -> Option<String> {
-    let mut table = Table::new(["  REFUND", "AMOUNT", "PAYMENT", "STATE"]);
-    for refund in &order.refunds {
-        let amount = match (&refund.amount, &refund.currency) {
-            (Some(amount), Some(currency)) => format!("{amount} {currency}"),
-            _ => "-".to_owned(),
-        };
-        let payment = refund.payment_id.as_deref();
-        table.row([
-            format!("  {}", refund.refund_id.as_deref().unwrap_or("-")),
-            amount,
-            payment.unwrap_or("the storefront's").to_owned(),
-            refund.state.clone(),
-        ]);
-    }
-    (!order.refunds.is_empty()).then(|| table.render())
+fn refunds(order: &Order) -> Table {
+    order.refunds.table(&[
+        ("  REFUND", &|it| {
+            format!("  {}", or_none(it.refund_id.as_deref()))
+        }),
+        ("AMOUNT", &|it| {
+            amount(it.amount.as_deref(), it.currency.as_deref())
+        }),
+        ("PAYMENT", &|it| {
+            it.payment_id
+                .as_deref()
+                .unwrap_or("the storefront's")
+                .to_owned()
+        }),
+        ("STATE", &|it| it.state.clone()),
+    ])
 }

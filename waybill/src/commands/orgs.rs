@@ -12,8 +12,8 @@ use store::sql::Db;
 use store::users::{self, Named};
 
 use crate::commands::operator::{Author, Operator};
-use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::commands::{misused, with_database};
+use crate::table::{self, Table, or_dash, or_none};
 
 const LONGEST_NAME: usize = 100;
 
@@ -30,29 +30,11 @@ pub enum Command {
         operator: Operator,
     },
     /// Set the owner of an organization
-    SetOwner {
-        org: String,
-        /// A login, or `id:` and the number of the account
-        user: Named,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    SetOwner(OrgAndUser),
     /// Make a person a member, who then has the organization's licences
-    AddMember {
-        org: String,
-        /// A login, or `id:` and the number of the account
-        user: Named,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    AddMember(OrgAndUser),
     /// Remove a member, who then no longer has the organization's licences
-    RemoveMember {
-        org: String,
-        /// A login, or `id:` and the number of the account
-        user: Named,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    RemoveMember(OrgAndUser),
     /// List organizations, their members and seats
     List {
         /// Print JSON
@@ -61,19 +43,21 @@ pub enum Command {
     },
 }
 
+#[derive(clap::Args)]
+pub struct OrgAndUser {
+    org: String,
+    /// A login, or `id:` and the number of the account
+    user: Named,
+    #[command(flatten)]
+    operator: Operator,
+}
+
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     if let Command::Create { name, .. } = &command {
         check_name(name)?;
     }
-    let db = database(settings).await?;
-    let done = with_database(settings, &db, command).await;
-    db.close().await;
-    done
-}
-
-async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
     let when = super::licenses::when(settings)?;
-    match command {
+    with_database(settings, async |db| match command {
         Command::Create {
             name,
             owner,
@@ -82,32 +66,12 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let author = operator.author(settings, db).await?;
             create(db, &author, &name, owner.as_ref()).await
         }
-        Command::SetOwner {
-            org,
-            user,
-            operator,
-        } => {
-            let author = operator.author(settings, db).await?;
-            set_owner(db, &author, &org, &user, when).await
-        }
-        Command::AddMember {
-            org,
-            user,
-            operator,
-        } => {
-            let author = operator.author(settings, db).await?;
-            add(db, &author, &org, &user, when).await
-        }
-        Command::RemoveMember {
-            org,
-            user,
-            operator,
-        } => {
-            let author = operator.author(settings, db).await?;
-            remove(db, &author, &org, &user).await
-        }
+        Command::SetOwner(of) => set_owner(settings, db, &of, when).await,
+        Command::AddMember(of) => add(settings, db, &of, when).await,
+        Command::RemoveMember(of) => remove(settings, db, &of).await,
         Command::List { json } => list(db, json, when).await,
-    }
+    })
+    .await
 }
 
 /// Checks the name of an organization, which is shown to its members and in tables.
@@ -148,11 +112,12 @@ async fn create(db: &Db, author: &Author, name: &str, owner: Option<&Named>) -> 
 
 /// Sets the owner. The organization then counts among those of the new owner, so for each of its
 /// active tiers the new owner's limit must have room.
-async fn set_owner(db: &Db, author: &Author, name: &str, named: &Named, when: When) -> Result<()> {
+async fn set_owner(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Result<()> {
+    let author = of.operator.author(settings, db).await?;
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
-    let org = organization(&mut tx, name).await?;
-    let owner = users::find_or_invite(&mut tx, &Clock::system(), named).await?;
+    let org = organization(&mut tx, &of.org).await?;
+    let owner = users::find_or_invite(&mut tx, &Clock::system(), &of.user).await?;
     if org.owner_id == Some(owner.id) {
         bail!("{} is {owner}'s already; nothing was changed", org.name);
     }
@@ -175,12 +140,13 @@ async fn set_owner(db: &Db, author: &Author, name: &str, named: &Named, when: Wh
     table::print(&format!("{} is {owner}'s.\n", org.name))
 }
 
-async fn add(db: &Db, author: &Author, name: &str, named: &Named, when: When) -> Result<()> {
+async fn add(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Result<()> {
+    let author = of.operator.author(settings, db).await?;
     let clock = Clock::system();
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
-    let org = organization(&mut tx, name).await?;
-    let user = users::find_or_invite(&mut tx, &clock, named).await?;
+    let org = organization(&mut tx, &of.org).await?;
+    let user = users::find_or_invite(&mut tx, &clock, &of.user).await?;
     if !orgs::add_member(&mut tx, org.id, user.id, when.now).await? {
         // The operator named the login again, which renews its invitation.
         tx.commit().await?;
@@ -206,9 +172,11 @@ async fn add(db: &Db, author: &Author, name: &str, named: &Named, when: When) ->
     ))
 }
 
-async fn remove(db: &Db, author: &Author, name: &str, named: &Named) -> Result<()> {
+async fn remove(settings: &Settings, db: &Db, of: &OrgAndUser) -> Result<()> {
+    let author = of.operator.author(settings, db).await?;
+    let named = &of.user;
     let mut tx = db.begin().await?;
-    let org = organization(&mut tx, name).await?;
+    let org = organization(&mut tx, &of.org).await?;
     let Some(member) = orgs::member(&mut tx, org.id, named).await? else {
         bail!(
             "{named} is no member of {}; `waybill orgs list` shows who is",
@@ -227,13 +195,6 @@ async fn remove(db: &Db, author: &Author, name: &str, named: &Named) -> Result<(
 async fn list(db: &Db, json: bool, when: When) -> Result<()> {
     let mut table = Table::new(["ORGANIZATION", "OWNER", "TIERS", "SEATS", "MEMBERS"]);
     let mut all: Vec<Value> = Vec::new();
-    let or_none = |text: String| {
-        if text.is_empty() {
-            "-".to_owned()
-        } else {
-            text
-        }
-    };
     for org in orgs::list(db).await? {
         let mut tx = db.begin().await?;
         let owner = orgs::owner(&mut tx, &org).await?;
@@ -251,10 +212,10 @@ async fn list(db: &Db, json: bool, when: When) -> Result<()> {
         };
         table.row([
             org.name.clone(),
-            or_none(owner.as_ref().map(ToString::to_string).unwrap_or_default()),
-            or_none(shown.join(", ")),
+            or_none(owner.as_ref()),
+            or_dash(&shown.join(", ")),
             format!("{}/{}{over}", members.len(), seats(counting)),
-            or_none(names.join(", ")),
+            or_dash(&names.join(", ")),
         ]);
         all.push(json!({
             "id": org.id, "name": org.name, "owner_id": org.owner_id, "owner": owner,
@@ -262,10 +223,7 @@ async fn list(db: &Db, json: bool, when: When) -> Result<()> {
             "seats": counting.and_then(Tier::max_users), "seats_over": lacking,
         }));
     }
-    if json {
-        return table::print_json(&all);
-    }
-    table::print(&table.render())
+    table::show(json, &all, || table.render())
 }
 
 /// The tier that decides how many seats the organization has.

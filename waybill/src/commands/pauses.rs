@@ -12,8 +12,8 @@ use store::pauses;
 use store::sql::Db;
 
 use crate::commands::operator::Operator;
-use crate::commands::{database, misused};
-use crate::table::{self, Table};
+use crate::commands::{misused, with_database};
+use crate::table::{self, Rows as _};
 use crate::{age, words};
 
 #[derive(clap::Subcommand)]
@@ -65,18 +65,16 @@ impl What {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    let done = match command {
+    with_database(settings, async |db| match command {
         Command::Begin {
             what,
             length,
             operator,
-        } => begin(settings, &db, &what, length, &operator).await,
-        Command::End { what, operator } => end(settings, &db, &what, &operator).await,
-        Command::List { json } => list(&db, json).await,
-    };
-    db.close().await;
-    done
+        } => begin(settings, db, &what, length, &operator).await,
+        Command::End { what, operator } => end(settings, db, &what, &operator).await,
+        Command::List { json } => list(db, json).await,
+    })
+    .await
 }
 
 async fn begin(
@@ -113,21 +111,12 @@ async fn end(settings: &Settings, db: &Db, what: &What, operator: &Operator) -> 
 async fn list(db: &Db, json: bool) -> Result<()> {
     let now = Clock::system().now();
     let pauses = pauses::in_force(db, now).await?;
-    if json {
-        return table::print_json(&pauses);
-    }
-    if pauses.is_empty() {
-        return table::print("Nothing is paused.\n");
-    }
-    let mut rows = Table::new(["WHAT", "NAME", "UNTIL", "AGE", "BY"]);
-    for pause in pauses {
-        rows.row([
-            pause.target.scope().into_str().to_owned(),
-            pause.target.name().to_owned(),
-            zone::time(pause.until),
-            age::text(now, pause.begun_at),
-            pause.actor,
-        ]);
-    }
-    table::print(&rows.render())
+    let rows = pauses.table(&[
+        ("WHAT", &|pause| pause.target.scope().into_str().to_owned()),
+        ("NAME", &|pause| pause.target.name().to_owned()),
+        ("UNTIL", &|pause| zone::time(pause.until)),
+        ("AGE", &|pause| age::text(now, pause.begun_at)),
+        ("BY", &|pause| pause.actor.clone()),
+    ]);
+    table::show(json, &pauses, || rows.or("Nothing is paused.\n"))
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use store::payments::{self, Filter, Summary};
 use store::{ledger, notifications, payment_retries, subscriptions};
 
-use crate::commands::{database, ledger as books};
-use crate::table::{self, Newest, Table};
+use crate::commands::{ledger as books, with_database};
+use crate::table::{self, Newest, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -41,8 +41,7 @@ pub enum Command {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let db = database(settings).await?;
-    match command {
+    with_database(settings, async |db| match command {
         Command::List {
             state,
             pact,
@@ -52,19 +51,16 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 state: state.unwrap_or_default(),
                 pact_id: pact.unwrap_or_default(),
             };
-            let payments = payments::list(&db, &filter, limit).await?;
-            db.close().await;
-            if json {
-                return table::print_json(&payments.iter().map(view).collect::<Vec<_>>());
-            }
-            table::print(&list(&payments))
+            let payments = payments::list(db, &filter, limit).await?;
+            table::show(json, &payments.iter().map(view).collect::<Vec<_>>(), || {
+                list(&payments)
+            })
         }
         Command::Show { id, json } => {
-            let payment = payments::find(&db, &id).await?;
-            let lines = ledger::of_payment(&db, &id).await?;
-            let retries = payment_retries::list(&db, &id).await?;
-            let reported = notifications::list(&db, &id, 100).await?;
-            db.close().await;
+            let payment = payments::find(db, &id).await?;
+            let lines = ledger::of_payment(db, &id).await?;
+            let retries = payment_retries::list(db, &id).await?;
+            let reported = notifications::list(db, &id, 100).await?;
             let Some(payment) = payment else {
                 bail!("there is no payment {id} here");
             };
@@ -76,48 +72,33 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 return table::print_json(&view);
             }
             let mut parts = vec![describe(&payment), books::entries(&lines)];
-            if !retries.is_empty() {
-                let mut table = Table::new(["RETRY", "DUE", "STATE", "CODE", "JOB"]);
-                for retry in &retries {
-                    table.row([
-                        retry.number.to_string(),
-                        zone::time(retry.due_at),
-                        retry.state.clone(),
-                        or_none(retry.code.as_deref()),
-                        retry.job_id.to_string(),
-                    ]);
-                }
-                parts.push(table.render());
-            }
-            if !reported.is_empty() {
-                parts.push(super::notifications::list(&reported));
-            }
+            let retries = retries.table(&[
+                ("RETRY", &|retry| retry.number.to_string()),
+                ("DUE", &|retry| zone::time(retry.due_at)),
+                ("STATE", &|retry| retry.state.clone()),
+                ("CODE", &|retry| or_none(retry.code.as_deref())),
+                ("JOB", &|retry| retry.job_id.to_string()),
+            ]);
+            parts.extend(retries.filled());
+            parts.extend(super::notifications::list(&reported).filled());
             table::print(&parts.join("\n"))
         }
         Command::Subscriptions {
             newest: Newest { limit, json },
         } => {
-            let subscriptions = subscriptions::list(&db, limit).await?;
-            db.close().await;
-            if json {
-                return table::print_json(&subscriptions);
-            }
-            let mut table = Table::new(["SUBSCRIPTION", "PAID UNTIL", "CUSTOMER", "AGREEMENT"]);
-            for it in &subscriptions {
-                table.row([
-                    it.id.clone(),
-                    it.period_end_at.map_or("-".to_owned(), zone::time),
-                    or_none(it.customer_id.as_deref()),
-                    or_none(it.pact_id.as_deref()),
-                ]);
-            }
-            table::print(&table.render())
+            let subscriptions = subscriptions::list(db, limit).await?;
+            let table = subscriptions.table(&[
+                ("SUBSCRIPTION", &|it| it.id.clone()),
+                ("PAID UNTIL", &|it| {
+                    or_none(it.period_end_at.map(zone::time))
+                }),
+                ("CUSTOMER", &|it| or_none(it.customer_id.as_deref())),
+                ("AGREEMENT", &|it| or_none(it.pact_id.as_deref())),
+            ]);
+            table::show(json, &subscriptions, || table.render())
         }
-    }
-}
-
-fn or_none(text: Option<&str>) -> String {
-    text.unwrap_or("-").to_owned()
+    })
+    .await
 }
 
 /// The payment as JSON, with its amounts as decimals.
@@ -131,27 +112,21 @@ fn view(payment: &Summary) -> Value {
 }
 
 fn list(payments: &[Summary]) -> String {
-    let mut table = Table::new([
-        "PAYMENT",
-        "STATE",
-        "    RECEIVED",
-        "    REFUNDED",
-        "CURRENCY",
-        "AGREEMENT",
-        "UPDATED",
-    ]);
-    for payment in payments {
-        table.row([
-            payment.id.clone(),
-            payment.state.clone(),
-            format!("{:>12}", decimal(payment.received_minor, &payment.currency)),
-            format!("{:>12}", decimal(payment.refunded_minor, &payment.currency)),
-            payment.currency.clone(),
-            or_none(payment.pact_id.as_deref()),
-            zone::time(payment.updated_at),
-        ]);
-    }
-    table.render()
+    payments
+        .table(&[
+            ("PAYMENT", &|payment| payment.id.clone()),
+            ("STATE", &|payment| payment.state.clone()),
+            ("    RECEIVED", &|payment| {
+                format!("{:>12}", decimal(payment.received_minor, &payment.currency))
+            }),
+            ("    REFUNDED", &|payment| {
+                format!("{:>12}", decimal(payment.refunded_minor, &payment.currency))
+            }),
+            ("CURRENCY", &|payment| payment.currency.clone()),
+            ("AGREEMENT", &|payment| or_none(payment.pact_id.as_deref())),
+            ("UPDATED", &|payment| zone::time(payment.updated_at)),
+        ])
+        .render()
 }
 
 fn describe(payment: &Summary) -> String {
@@ -160,12 +135,12 @@ fn describe(payment: &Summary) -> String {
         format!("{amount} {}", payment.currency)
     };
     let mut facts = Table::new(["payment", &payment.id]);
-    facts.row(["state".into(), payment.state.clone()]);
-    facts.row(["amount".into(), money(payment.amount_minor)]);
-    facts.row(["received".into(), money(payment.received_minor)]);
-    facts.row(["refunded".into(), money(payment.refunded_minor)]);
-    facts.row(["agreement".into(), or_none(payment.pact_id.as_deref())]);
-    facts.row(["customer".into(), or_none(payment.customer_id.as_deref())]);
-    facts.row(["updated".into(), zone::time(payment.updated_at)]);
+    facts.fact("state", payment.state.clone());
+    facts.fact("amount", money(payment.amount_minor));
+    facts.fact("received", money(payment.received_minor));
+    facts.fact("refunded", money(payment.refunded_minor));
+    facts.fact("agreement", or_none(payment.pact_id.as_deref()));
+    facts.fact("customer", or_none(payment.customer_id.as_deref()));
+    facts.fact("updated", zone::time(payment.updated_at));
     facts.render()
 }

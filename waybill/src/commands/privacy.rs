@@ -29,7 +29,7 @@ use crate::commands;
 use crate::commands::audit as audit_command;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::reapply;
-use crate::table::{self, Newest, Table};
+use crate::table::{self, Newest, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -238,10 +238,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         Command::Show { id, json } => {
             let history = privacy_requests::history(db, id).await?;
             let history = history.ok_or_else(|| unknown(id))?;
-            if json {
-                return table::print_json(&history);
-            }
-            table::print(&describe(&history, clock.now()))
+            table::show(json, &history, || describe(&history, clock.now()))
         }
         Command::Request {
             shop,
@@ -393,33 +390,22 @@ async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
 }
 
 fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
-    let mut table = Table::new([
-        "ID",
-        "TOPIC",
-        "SHOP",
-        "CUSTOMER",
-        "STATE",
-        "RECEIVED",
-        "DUE",
-        "DAYS LEFT",
-        "ATTEMPTS",
-        "LAST ERROR",
-    ]);
-    for request in requests {
-        table.row([
-            request.id.to_string(),
-            request.topic.clone(),
-            request.shop.clone(),
-            or_none(request.customer_id),
-            request.state.clone(),
-            zone::day(request.received_at),
-            zone::day(request.due_at),
-            format!("{:>9}", left(request, now)),
-            format!("{:>8}", request.attempts),
-            short(request.last_error.as_deref().unwrap_or_default()),
-        ]);
-    }
-    table.render()
+    requests
+        .table(&[
+            ("ID", &|request| request.id.to_string()),
+            ("TOPIC", &|request| request.topic.clone()),
+            ("SHOP", &|request| request.shop.clone()),
+            ("CUSTOMER", &|request| or_none(request.customer_id)),
+            ("STATE", &|request| request.state.clone()),
+            ("RECEIVED", &|request| zone::day(request.received_at)),
+            ("DUE", &|request| zone::day(request.due_at)),
+            ("DAYS LEFT", &|request| format!("{:>9}", left(request, now))),
+            ("ATTEMPTS", &|request| format!("{:>8}", request.attempts)),
+            ("LAST ERROR", &|request| {
+                short(request.last_error.as_deref().unwrap_or_default())
+            }),
+        ])
+        .render()
 }
 
 /// The days until the deadline, rounded down to a tenth; below zero after the deadline.
@@ -436,10 +422,6 @@ fn left(request: &RequestEntry, now: Timestamp) -> String {
 
 fn short(text: &str) -> String {
     table::cut(text, 60)
-}
-
-fn or_none(value: Option<impl ToString>) -> String {
-    value.map_or("-".to_owned(), |value| value.to_string())
 }
 
 fn describe(history: &History, now: Timestamp) -> String {
@@ -493,7 +475,7 @@ fn describe(history: &History, now: Timestamp) -> String {
     let mut text = facts.render();
     text.push_str(&advice(it));
     text.push('\n');
-    text.push_str(&audit_command::rows(&history.audit));
+    text.push_str(&audit_command::rows(&history.audit).render());
     text
 }
 
@@ -645,7 +627,7 @@ impl Receipt {
     fn describe(&self) -> Result<String> {
         let says: Value = serde_json::from_str(&self.receipt)?;
         let mut facts = Table::new(["public key", &self.public_key]);
-        facts.row(["signature".into(), self.signature.clone()]);
+        facts.fact("signature", self.signature.clone());
         let Some(object) = says.as_object() else {
             bail!("the receipt is not a JSON object");
         };

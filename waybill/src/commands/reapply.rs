@@ -18,7 +18,7 @@ use store::sql::Db;
 use workers::reapply::{self, Journal, Reapplied, Step, Summary};
 
 use crate::commands::operator::Operator;
-use crate::table::{self, Table};
+use crate::table::{self, Rows as _};
 
 /// How many connections to PostgreSQL the command has.
 pub const CONNECTIONS: u32 = 4;
@@ -155,15 +155,12 @@ fn show(journal: &Journal, is_json: bool) -> Result<()> {
             "is_current": journal.is_current(),
         }));
     }
-    let mut rows = Table::new(["REQUEST", "TOPIC", "SHOP", "ERASED"]);
-    for it in &erasures {
-        rows.row([
-            it.job.to_string(),
-            it.kind.clone(),
-            it.shop.clone(),
-            it.erased_at.to_string(),
-        ]);
-    }
+    let rows = erasures.table(&[
+        ("REQUEST", &|it| it.job.to_string()),
+        ("TOPIC", &|it| it.kind.clone()),
+        ("SHOP", &|it| it.shop.clone()),
+        ("ERASED", &|it| it.erased_at.to_string()),
+    ]);
     let list = if erasures.is_empty() {
         "Nothing is to be erased again.\n".to_owned()
     } else {

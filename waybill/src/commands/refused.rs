@@ -10,8 +10,8 @@ use platform::terminal;
 use store::refused_deliveries::{self, Refused, Summary};
 
 use crate::age::{self, Moment};
-use crate::commands::database;
-use crate::table::{self, Table};
+use crate::commands::with_database;
+use crate::table::{self, Rows as _, or_dash, or_none};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -44,49 +44,36 @@ pub enum Command {
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let now = Clock::system().now();
-    let db = database(settings).await?;
-    let done = match command {
+    with_database(settings, async |db| match command {
         Command::List { since, limit, json } => {
-            let refused = refused_deliveries::list(&db, since.at(now), limit).await?;
-            if json {
-                table::print_json(&refused)
-            } else {
-                table::print(&list(&refused, now))
-            }
+            let refused = refused_deliveries::list(db, since.at(now), limit).await?;
+            table::show(json, &refused, || list(&refused, now))
         }
         Command::Summary { since, json } => {
-            let summary = refused_deliveries::summary(&db, since.at(now)).await?;
-            if json {
-                table::print_json(&summary)
-            } else {
-                table::print(&summarized(&summary, now))
-            }
+            let summary = refused_deliveries::summary(db, since.at(now)).await?;
+            table::show(json, &summary, || summarized(&summary, now))
         }
-    };
-    db.close().await;
-    done
+    })
+    .await
 }
 
 const NONE: &str = "nothing was refused\n";
 
 /// Two lines each, so that a terminal of 80 columns has room for them.
 fn list(refused: &[Refused], now: Timestamp) -> String {
-    if refused.is_empty() {
+    let table = refused.table(&[
+        ("LAST", &|it| age::text(now, it.last_at)),
+        ("COUNT", &|it| format!("{:>5}", it.deliveries)),
+        ("SOURCE", &|it| it.source.clone()),
+        ("WHY", &|it| {
+            refused_deliveries::why(&it.reason, &it.signature)
+        }),
+        ("TOPIC", &|it| or_none(it.topic.as_ref())),
+        ("SHOP", &|it| or_none(it.shop.as_ref())),
+    ]);
+    let Some(table) = table.filled() else {
         return NONE.to_owned();
-    }
-    let mut table = Table::new(["LAST", "COUNT", "SOURCE", "WHY", "TOPIC", "SHOP"]);
-    for it in refused {
-        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        table.row([
-            age::text(now, it.last_at),
-            format!("{:>5}", it.deliveries),
-            it.source.clone(),
-            refused_deliveries::why(&it.reason, &it.signature),
-            or_none(&it.topic),
-            or_none(&it.shop),
-        ]);
-    }
-    let table = table.render();
+    };
     let mut lines = table.lines();
     let mut text = lines.next().unwrap_or_default().to_owned();
     for (line, it) in lines.zip(refused) {
@@ -118,23 +105,14 @@ fn came(it: &Refused) -> String {
 }
 
 fn summarized(summary: &[Summary], now: Timestamp) -> String {
-    if summary.is_empty() {
-        return NONE.to_owned();
-    }
-    let mut table = Table::new(["COUNT", "LAST", "SOURCE", "WHY", "WHAT WOULD TAKE THEM"]);
-    for it in summary {
-        let advice = if it.advice.is_empty() {
-            "-"
-        } else {
-            &it.advice
-        };
-        table.row([
-            format!("{:>5}", it.deliveries),
-            age::text(now, it.last_at),
-            it.source.clone(),
-            refused_deliveries::why(&it.reason, &it.signature),
-            advice.to_owned(),
-        ]);
-    }
-    table.render()
+    let table = summary.table(&[
+        ("COUNT", &|it| format!("{:>5}", it.deliveries)),
+        ("LAST", &|it| age::text(now, it.last_at)),
+        ("SOURCE", &|it| it.source.clone()),
+        ("WHY", &|it| {
+            refused_deliveries::why(&it.reason, &it.signature)
+        }),
+        ("WHAT WOULD TAKE THEM", &|it| or_dash(&it.advice)),
+    ]);
+    table.or(NONE)
 }

@@ -5,8 +5,8 @@ use config::{Config, Mode, Settings};
 use platform::zone;
 use store::signing_secrets;
 
-use crate::commands::database;
-use crate::table::{self, Table};
+use crate::commands::with_database;
+use crate::table::{self, Rows as _};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -25,21 +25,17 @@ pub enum Command {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let Command::List { json } = command;
     let set = Config::load(settings, Mode::Development)?.fingerprints();
-    let db = database(settings).await?;
-    let secrets = signing_secrets::list(&db, &set).await;
-    db.close().await;
-    let secrets = secrets?;
-    if json {
-        return table::print_json(&secrets);
-    }
-    let mut table = Table::new(["SOURCE", "PLACE", "FINGERPRINT", "VERIFIED LAST"]);
-    for it in &secrets {
-        table.row([
-            it.source.to_owned(),
-            it.place_name(),
-            it.fingerprint.clone(),
-            it.verified_at.map_or("never".to_owned(), zone::time),
-        ]);
-    }
-    table::print(&table.render())
+    let secrets = with_database(settings, async |db| {
+        Ok(signing_secrets::list(db, &set).await?)
+    });
+    let secrets = secrets.await?;
+    let table = secrets.table(&[
+        ("SOURCE", &|it| it.source.to_owned()),
+        ("PLACE", &|it| it.place_name()),
+        ("FINGERPRINT", &|it| it.fingerprint.clone()),
+        ("VERIFIED LAST", &|it| {
+            it.verified_at.map_or("never".to_owned(), zone::time)
+        }),
+    ]);
+    table::show(json, &secrets, || table.render())
 }
