@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
@@ -21,6 +21,7 @@ use domain::api_key::Role;
 use domain::privacy::Keys;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use platform::lock::lock;
 use process::Parts;
 use providers::identity::Identity;
 use serde_json::{Value, json};
@@ -157,7 +158,7 @@ impl Gate {
     pub fn once(&self, key: Uuid) -> String {
         let code = hex::encode(self.clock.secret());
         let hash = self.hash("link", &code);
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = Some((hash, key));
+        *lock(&self.link) = Some((hash, key));
         code
     }
 
@@ -207,7 +208,7 @@ impl Gate {
         self.guesses.admit(client).map_err(Error::RateLimited)?;
         let hash = self.hash("link", code);
         let key = {
-            let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut link = lock(&self.link);
             let fits = link.is_some_and(|(own, _)| own.ct_eq(&hash).into());
             if fits { link.take() } else { None }
         };

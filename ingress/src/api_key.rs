@@ -8,13 +8,14 @@
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 use domain::api_key::{Scope, Shops};
 use domain::time::Timestamp;
+use platform::lock::lock;
 use platform::task;
 use store::api_keys::{self, Known, USE_NOTED};
 use uuid::Uuid;
@@ -150,17 +151,17 @@ struct Good {
 impl ApiKeys {
     /// The key with this hash, if it was good when it was last used.
     fn seen(&self, hash: &[u8; 32]) -> Option<Uuid> {
-        self.good().get(hash).map(|good| good.id)
+        lock(&self.good).get(hash).map(|good| good.id)
     }
 
     fn forget(&self, hash: &[u8; 32]) {
-        self.good().remove(hash);
+        lock(&self.good).remove(hash);
     }
 
     /// Whether the use of this key should be stored now, which is so once a minute. If another
     /// process has already stored the use in this minute, storing it again changes nothing.
     fn is_first_use_of_minute(&self, hash: [u8; 32], known: &Known, now: Timestamp) -> bool {
-        let mut good = self.good();
+        let mut good = lock(&self.good);
         let here = good.get(&hash).map(|good| good.noted);
         let noted = here.max(known.last_used_at);
         let noted = noted.filter(|noted| now.since(*noted) < USE_NOTED);
@@ -170,10 +171,6 @@ impl ApiKeys {
         };
         good.insert(hash, entry);
         noted.is_none()
-    }
-
-    fn good(&self) -> MutexGuard<'_, HashMap<[u8; 32], Good>> {
-        self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,9 +5,10 @@
 //! because of it.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use domain::job::Source;
+use platform::lock::lock;
 
 const LONGEST: usize = 64;
 /// How many versions of a provider a process counts separately; the first ones that it sees.
@@ -43,7 +44,7 @@ pub fn label(source: Source, version: Option<&str>) -> String {
         Some(version) if !has_form(source, version) => return "other".to_owned(),
         Some(version) => version.to_owned(),
     };
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = lock(&SEEN);
     let known = (source.into_str(), version);
     if !seen.contains(&known) {
         let of_source = seen.iter().filter(|(of, _)| *of == source.into_str());

@@ -5,12 +5,13 @@
 //! Those who wait are counted, of each key and in all, because each holds a connection.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::api_key::Shops;
 use domain::envelope::Envelope;
 use domain::event::Pattern;
+use platform::lock::lock;
 use platform::task;
 use store::event_head;
 use store::events::{self, Placed};
@@ -250,10 +251,6 @@ impl Drop for Place {
         }
         metrics::gauge!("waybill_event_readers").decrement(1);
     }
-}
-
-fn lock(of_keys: &Mutex<HashMap<Uuid, usize>>) -> MutexGuard<'_, HashMap<Uuid, usize>> {
-    of_keys.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Looks for new events while somebody waits for them, until shutdown.

@@ -3,12 +3,13 @@
 //! whatever they like, memory and table stay small. What cannot be written is counted further.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::job::Source;
 use domain::privacy::Keys;
 use domain::time::Timestamp;
+use platform::lock::lock;
 use platform::task;
 use store::refused_deliveries::{self, Refused as Row};
 use store::sql::{self, Db};
@@ -119,10 +120,6 @@ fn row(key: &Key, refused: &Refused, keys: &Keys, now: Timestamp) -> Row {
         age_seconds: signed_at.map(|at| now.unix_seconds().saturating_sub(at)),
         body_key: refused.body.as_ref().map(|body| keys.body(body)),
     }
-}
-
-fn lock(rows: &Mutex<BTreeMap<Key, Row>>) -> MutexGuard<'_, BTreeMap<Key, Row>> {
-    rows.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes what is counted, until `shutdown`. What is counted after it is the caller's to write.

@@ -23,11 +23,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::license::{Status, Tier, resolve};
+use platform::lock::lock;
 use platform::task;
 use providers::identity::{Identity, IdentityError, Person, Who};
 use serde::Serialize;
@@ -137,7 +138,9 @@ pub async fn holder_of_own(app: &Arc<App>, token: &str) -> Answer {
     let entry = app.validations.own_token(app, token);
     let answer = current(app, entry.clone(), token, None).await;
     match answer {
-        Err(Error::TokenInvalid) if entry.known().refusals == 1 => Err(Error::AuthorizationPending),
+        Err(Error::TokenInvalid) if lock(&entry.known).refusals == 1 => {
+            Err(Error::AuthorizationPending)
+        }
         answer => answer,
     }
 }
@@ -155,7 +158,7 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
         let Some(identity) = &of_app.identity else {
             return (Err(Error::LoginNotSetUp), false);
         };
-        let place = match client.filter(|_| !entry.known().is_trusted()) {
+        let place = match client.filter(|_| !lock(&entry.known).is_trusted()) {
             Some(client) => match of_app.limits.tokens.place(client).await {
                 Ok(place) => Some(place),
                 Err(error) => return (Err(error), false),
@@ -193,7 +196,7 @@ async fn answer(
     let mut believed_until = Duration::MAX;
     let person = match reported {
         Ok(Who::Person(person)) => {
-            let mut known = entry.known();
+            let mut known = lock(&entry.known);
             known.person = Some((person.clone(), begun));
             known.was_valid = true;
             known.refusals = 0;
@@ -236,25 +239,25 @@ async fn question(
     entry: &Token,
     token: &str,
 ) -> Result<Who, IdentityError> {
-    let left_alone_until = entry.known().left_alone_until;
+    let left_alone_until = lock(&entry.known).left_alone_until;
     let wait = left_alone_until.saturating_sub(app.clock.elapsed());
     if wait > Duration::ZERO {
         return Err(IdentityError::LeftAlone { wait });
     }
     let who = confirm(identity, entry, token).await;
     if let Some(identity_error) = who.as_ref().err().filter(|it| it.is_lasting()) {
-        entry.known().left_alone_until = app.clock.elapsed() + identity_error.wait();
+        lock(&entry.known).left_alone_until = app.clock.elapsed() + identity_error.wait();
     }
     who
 }
 
 async fn confirm(identity: &Identity, entry: &Token, token: &str) -> Result<Who, IdentityError> {
-    let is_ours = entry.known().is_ours;
+    let is_ours = lock(&entry.known).is_ours;
     if !is_ours && identity.can_recognise_ours() {
         if !identity.is_ours(token).await? {
             return Ok(Who::Nobody);
         }
-        entry.known().is_ours = true;
+        lock(&entry.known).is_ours = true;
     }
     identity.who(token).await
 }
@@ -307,7 +310,7 @@ impl Validations {
     /// token and the client may ask about one more.
     fn token(&self, app: &App, token: &str, client: IpAddr) -> Result<Arc<Token>, Error> {
         let key = Sha256::digest(token.as_bytes()).into();
-        if let Some(entry) = self.lock().get(&key) {
+        if let Some(entry) = lock(&self.tokens).get(&key) {
             return Ok(entry.clone());
         }
         let identity = app.identity.as_ref();
@@ -320,17 +323,17 @@ impl Validations {
 
     fn own_token(&self, app: &App, token: &str) -> Arc<Token> {
         let entry = self.insert(app, Sha256::digest(token.as_bytes()).into());
-        entry.known().is_ours = true;
+        lock(&entry.known).is_ours = true;
         entry
     }
 
     fn insert(&self, app: &App, key: [u8; 32]) -> Arc<Token> {
-        let mut tokens = self.lock();
+        let mut tokens = lock(&self.tokens);
         if tokens.len() >= MOST_TOKENS && !tokens.contains_key(&key) {
             forget_idlest(&mut tokens, FORGOTTEN_AT_ONCE);
         }
         let entry: Arc<Token> = tokens.entry(key).or_default().clone();
-        entry.known().seen = app.clock.elapsed();
+        lock(&entry.known).seen = app.clock.elapsed();
         entry
     }
 
@@ -338,8 +341,8 @@ impl Validations {
     pub fn forget_idle(&self, app: &App) {
         let now = app.clock.elapsed();
         let keep = app.config.auth_stale.max(PERIOD);
-        self.lock().retain(|_, entry| {
-            let mut known = entry.known();
+        lock(&self.tokens).retain(|_, entry| {
+            let mut known = lock(&entry.known);
             let used = known
                 .seen
                 .max(known.answer_until)
@@ -353,10 +356,6 @@ impl Validations {
             (known.is_ours || known.was_valid) && now < used + KEPT
         });
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Token>>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Forgets tokens when there are too many. Tokens that were never good go first, so that somebody
@@ -365,7 +364,7 @@ fn forget_idlest(tokens: &mut HashMap<[u8; 32], Arc<Token>>, most: usize) {
     let mut keys: Vec<(bool, Duration, [u8; 32])> = tokens
         .iter()
         .map(|(key, entry)| {
-            let known = entry.known();
+            let known = lock(&entry.known);
             (known.was_valid, known.seen, *key)
         })
         .collect();
@@ -383,12 +382,8 @@ impl Known {
 }
 
 impl Token {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn fresh(&self, app: &App) -> Option<Answer> {
-        let known = self.known();
+        let known = lock(&self.known);
         let is_fresh = app.clock.elapsed() < known.answer_until;
         known.answer.clone().filter(|_| is_fresh)
     }
@@ -396,7 +391,7 @@ impl Token {
     /// The result when the provider does not know the token, and how long it is valid. If the
     /// provider knew the token before and says this for the first time, it may be a mistake.
     fn refused(&self) -> (Error, Duration) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.person = None;
         known.refusals = known.refusals.saturating_add(1);
         let error = if known.was_valid {
@@ -411,7 +406,7 @@ impl Token {
 
     /// The result when the provider knows the token, but its owner may not log in.
     fn unusable(&self, app: &App, error: Error) -> Answer {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.person = None;
         known.refusals = 0;
         drop(known);
@@ -419,7 +414,7 @@ impl Token {
     }
 
     fn remember(&self, answer: Answer, until: Duration) -> Answer {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.answer = Some(answer.clone());
         known.answer_until = until;
         answer
@@ -428,7 +423,7 @@ impl Token {
     /// The person that the provider last confirmed, if that was not too long ago, and until when
     /// this may be used.
     fn believed(&self, now: Duration, stale: Duration) -> Option<(Person, Duration)> {
-        let known = self.known();
+        let known = lock(&self.known);
         let (person, confirmed) = known.person.as_ref()?;
         let until = *confirmed + stale;
         (now < until).then(|| (person.clone(), until))
@@ -438,7 +433,7 @@ impl Token {
     /// limit allows.
     fn count(&self, app: &App) -> Result<(), Error> {
         let now = app.clock.elapsed();
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.seen = now;
         let limit = app.config.validations as usize;
         if limit == 0 {

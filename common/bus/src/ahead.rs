@@ -9,10 +9,11 @@
 //! Half of the room is for jobs that come at this moment. The other half is for those that
 //! wait in the database, so that these are never kept out.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use platform::lock::lock;
 use tokio::time::Instant;
 
 /// How long a message should wait at most.
@@ -88,19 +89,22 @@ impl Ahead {
     /// Whether there is room for a job that comes at this moment, as far as is known since the last look.
     pub fn room(&self) -> Room {
         self.is_asked.store(true, Ordering::Relaxed);
-        let seen = self.seen();
+        let seen = lock(&self.seen);
         seen.room(seen.last.with(self.sent.load(Ordering::Relaxed)))
     }
 
     /// The same when the depth is known.
     pub fn room_at(&self, depth: u32) -> Room {
-        self.seen().room(depth)
+        lock(&self.seen).room(depth)
     }
 
     /// True when a look is worth its cost: somebody has asked, and since then the queue was not seen
     /// empty.
     pub fn is_watched(&self) -> bool {
-        let may_wait = self.seen().last.with(self.sent.load(Ordering::Relaxed)) > 0;
+        let may_wait = lock(&self.seen)
+            .last
+            .with(self.sent.load(Ordering::Relaxed))
+            > 0;
         if !may_wait {
             self.is_asked.store(false, Ordering::Relaxed);
         }
@@ -112,7 +116,7 @@ impl Ahead {
         let sent = self.sent.load(Ordering::Relaxed);
         let now = Instant::now();
         let look = Look { depth, sent };
-        let mut seen = self.seen();
+        let mut seen = lock(&self.seen);
         let elapsed = now.duration_since(seen.measured_at);
         if elapsed >= APART {
             let taken = seen.measured.with(sent).saturating_sub(depth);
@@ -122,10 +126,6 @@ impl Ahead {
         }
         seen.last = look;
         seen.limit.saturating_sub(depth)
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,9 +3,10 @@
 //! comes again.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
+use platform::lock::lock;
 use tokio::sync::Notify;
 
 use super::ahead::{Ahead, Room};
@@ -45,11 +46,7 @@ struct Queued {
     context: Option<TraceContext>,
 }
 
-impl Line {
-    fn messages(&self) -> MutexGuard<'_, VecDeque<Queued>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Line {}
 
 /// A message that comes again if it is dropped without an acknowledgement.
 pub struct Unanswered {
@@ -66,7 +63,7 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if let Some(message) = self.message.take() {
-            self.line.messages().push_front(message);
+            lock(&self.line.messages).push_front(message);
             self.line.added.notify_waiters();
         }
     }
@@ -124,7 +121,7 @@ impl Local {
     ) -> Result<()> {
         let jobs = jobs.iter().map(|job_ref| job_ref.job).collect();
         let line = &self.lines[nth(queue)];
-        let mut messages = line.messages();
+        let mut messages = lock(&line.messages);
         if messages.len() >= CAPACITY || !self.is_up() {
             bail!("the bus takes no messages");
         }
@@ -155,7 +152,7 @@ impl Local {
     }
 
     pub fn depth(&self, queue: Queue) -> u32 {
-        u32::try_from(self.lines[nth(queue)].messages().len()).unwrap_or(u32::MAX)
+        u32::try_from(lock(&self.lines[nth(queue)].messages).len()).unwrap_or(u32::MAX)
     }
 
     pub fn listen(&self, queue: Queue) -> Listener {
@@ -177,7 +174,7 @@ impl Listener {
         loop {
             let mut added = std::pin::pin!(self.line.added.notified());
             added.as_mut().enable();
-            let message = self.line.messages().pop_front();
+            let message = lock(&self.line.messages).pop_front();
             if let Some(message) = message {
                 return Some(self.message(message));
             }

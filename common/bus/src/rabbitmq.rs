@@ -15,7 +15,7 @@ mod events;
 mod inspect;
 mod servers;
 
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -28,6 +28,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer, ExchangeKind};
+use platform::lock::lock;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -277,13 +278,13 @@ impl Shared {
     }
 
     fn is_stalled(&self) -> bool {
-        let until = *self.stalled_until();
+        let until = *lock(&self.stalled_until);
         until.is_some_and(|until| Instant::now() < until)
     }
 
     fn stall(&self) {
         let until = Instant::now() + STALL_PAUSE;
-        if self.stalled_until().replace(until).is_none() {
+        if lock(&self.stalled_until).replace(until).is_none() {
             record_up(false);
             tracing::warn!(
                 "the broker accepts messages but does not confirm them, probably a memory or \
@@ -293,16 +294,10 @@ impl Shared {
     }
 
     fn confirmed(&self) {
-        if self.stalled_until().take().is_some() {
+        if lock(&self.stalled_until).take().is_some() {
             record_up(true);
             tracing::info!("the broker confirms messages again");
         }
-    }
-
-    fn stalled_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.stalled_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::lock::lock;
 use domain::time::Timestamp;
 
 /// The system's clock, or one that a test moves by hand. Clones share it.
@@ -74,10 +75,6 @@ impl Manual {
         Timestamp(self.millis.load(Ordering::SeqCst))
     }
 
-    fn wakes(&self) -> MutexGuard<'_, BTreeMap<(Timestamp, u64), oneshot::Sender<()>>> {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn look(&self) -> Duration {
         let more = self.each_look.load(Ordering::SeqCst);
         Duration::from_millis(self.ahead.fetch_add(more, Ordering::SeqCst))
@@ -85,7 +82,7 @@ impl Manual {
 
     /// Wakes everyone who sleeps until this instant or an earlier one.
     fn wake(&self) {
-        let mut wakes = self.wakes();
+        let mut wakes = lock(&self.wakes);
         while let Some(first) = wakes.first_entry()
             && first.key().0 <= self.now()
         {
@@ -97,7 +94,7 @@ impl Manual {
     async fn sleep(&self, until: Timestamp) {
         let (waker, woken) = oneshot::channel();
         let nth = self.sleeps.fetch_add(1, Ordering::SeqCst);
-        self.wakes().insert((until, nth), waker);
+        lock(&self.wakes).insert((until, nth), waker);
         // The clock may have been moved in between.
         self.wake();
         let _ = woken.await;
@@ -221,7 +218,7 @@ impl Clock {
     /// for the system's clock.
     pub fn until_next_wake(&self) -> Option<Duration> {
         let manual = self.manual.as_ref()?;
-        let mut wakes = manual.wakes();
+        let mut wakes = lock(&manual.wakes);
         wakes.retain(|_, waker| !waker.is_closed());
         let ((at, _), _) = wakes.first_key_value()?;
         Some(at.since(manual.now()))

@@ -2,11 +2,12 @@
 //! logged at once, and after that one line for each interval says how many more came.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::lock::lock;
 use crate::task;
 
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -57,10 +58,6 @@ impl<K: Copy + Ord + Send + 'static> Counted<K> {
             }
         });
     }
-}
-
-fn lock<K>(counts: &Mutex<BTreeMap<K, u64>>) -> MutexGuard<'_, BTreeMap<K, u64>> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes what came since the last time. A kind of which nothing came is forgotten, so its next

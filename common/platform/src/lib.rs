@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod clock;
 pub mod counted;
 pub mod crash_point;
+pub mod lock;
 pub mod logs;
 pub mod metrics;
 pub mod private_files;

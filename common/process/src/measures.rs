@@ -4,12 +4,13 @@
 //! were verified is written with it (`store::signing_secrets`).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::job::Source;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use platform::lock::lock;
 use platform::task;
 use store::backlog::Line;
 use store::measures::{self, MINUTE, SHARED};
@@ -117,24 +118,24 @@ impl Counted {
 
 impl Measures {
     pub fn delivery(&self, what: Delivery) {
-        self.lock().deliveries[what as usize] += 1;
+        lock(&self.0).deliveries[what as usize] += 1;
     }
 
     /// A delivery was verified now with the secret at this place of the source's setting.
     pub fn verified(&self, source: Source, place: usize, now: Timestamp) {
-        self.lock().verified.insert((source, place), now);
+        lock(&self.0).verified.insert((source, place), now);
     }
 
     /// The intake has answered a request after this time.
     pub fn answered(&self, after: Duration) {
         let class =
             ANSWERS_MS.partition_point(|most| after > Duration::from_millis((*most).into()));
-        self.lock().answers[class] += 1;
+        lock(&self.0).answers[class] += 1;
     }
 
     /// What waits in the queues now; of a minute the largest counts.
     pub fn queues(&self, lines: &[Line], now: Timestamp) {
-        let mut counted = self.lock();
+        let mut counted = lock(&self.0);
         for line in lines {
             let queue = line.queue.into_str();
             let age = line.due_since.map_or(0, |since| now.since(since).as_secs());
@@ -146,10 +147,6 @@ impl Measures {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Writes what was counted in a minute that is over.
     async fn write(
         &self,
@@ -158,10 +155,10 @@ impl Measures {
         minute: Timestamp,
         secrets: &Fingerprints,
     ) -> Result<(), Error> {
-        let counted = std::mem::take(&mut *self.lock());
+        let counted = std::mem::take(&mut *lock(&self.0));
         let written = measures::add(db, process, minute, &counted.named()).await;
         if written.is_err() {
-            self.lock().put_back(&counted);
+            lock(&self.0).put_back(&counted);
             return written;
         }
         let verified = counted.verified.iter();
@@ -171,7 +168,7 @@ impl Measures {
         });
         let written = signing_secrets::verified(db, &last.collect()).await;
         if written.is_err() {
-            self.lock().put_back_verified(&counted.verified);
+            lock(&self.0).put_back_verified(&counted.verified);
         }
         written
     }

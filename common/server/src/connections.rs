@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use platform::counted::Counted;
+use platform::lock::lock;
 
 /// One network may have this fraction of all connections (an eighth), and the same fraction is
 /// kept for trusted proxies.
@@ -118,7 +119,7 @@ impl Connections {
         let peer = peer.to_canonical();
         let is_trusted = self.trusted.iter().any(|network| network.contains(&peer));
         let network = (!is_trusted).then(|| network(peer));
-        let admitted = self.open().add(network, self);
+        let admitted = lock(&self.open).add(network, self);
         if let Err(full) = admitted {
             count_cut(full.label());
             return Err(full);
@@ -129,17 +130,13 @@ impl Connections {
             network,
         })
     }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Place {
     /// How long this connection is kept when it is idle.
     pub fn keep_alive(&self) -> Duration {
         let connections = &self.connections;
-        let is_crowded = connections.open().all * 2 > connections.most;
+        let is_crowded = lock(&connections.open).all * 2 > connections.most;
         match self.network {
             Some(_) if is_crowded => connections.keep_alive.min(CROWDED_KEEP_ALIVE),
             _ => connections.keep_alive,
@@ -182,7 +179,7 @@ impl Open {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.connections.open().remove(self.network);
+        lock(&self.connections.open).remove(self.network);
         metrics::gauge!("waybill_connections").decrement(1);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use axum::http::header::{CONNECTION, HOST};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
+use platform::lock::lock;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -69,19 +70,15 @@ impl Exchange {
     }
 
     pub fn phase(&self) -> Phase {
-        *self.lock()
+        *lock(&self.phase)
     }
 
     /// Records that bytes have come. On an idle connection they begin another request.
     pub fn came(&self) {
-        let mut phase = self.lock();
+        let mut phase = lock(&self.phase);
         if let Phase::Idle(requests, _) = *phase {
             *phase = Phase::Head(requests);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_unread(&self) -> bool {
@@ -94,7 +91,7 @@ impl Exchange {
 
     /// The body of the next request, which records when all of it was read.
     pub fn begin(self: &Arc<Self>, body: Incoming) -> Body {
-        let mut phase = self.lock();
+        let mut phase = lock(&self.phase);
         *phase = Phase::Answer(phase.requests() + 1);
         drop(phase);
         let is_empty = hyper::body::Body::is_end_stream(&body);
@@ -175,7 +172,7 @@ impl hyper::body::Body for Answered {
 
 impl Drop for Answered {
     fn drop(&mut self) {
-        let mut phase = self.exchange.lock();
+        let mut phase = lock(&self.exchange.phase);
         *phase = Phase::Idle(phase.requests(), self.keep_alive);
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use platform::clock::Clock;
+use platform::lock::lock;
 
 use crate::network;
 
@@ -55,7 +56,7 @@ impl Guesses {
 
     /// Whether a client may send one more unknown key. The error says how long it has to wait.
     pub fn admit(&self, client: IpAddr) -> Result<(), Duration> {
-        match self.clients().get_mut(&network(client)) {
+        match lock(&self.clients).get_mut(&network(client)) {
             Some(client) => client.admits(self.clock.elapsed()),
             None => Ok(()),
         }
@@ -63,7 +64,7 @@ impl Guesses {
 
     /// Counts a wrong key of a client.
     pub fn worthless(&self, client: IpAddr) {
-        let mut clients = self.clients();
+        let mut clients = lock(&self.clients);
         let of_client = self.of(&mut clients, network(client));
         of_client.renew(self.clock.elapsed());
         of_client.found += 1;
@@ -79,11 +80,6 @@ impl Guesses {
     /// Forgets the clients whose period is over.
     pub fn forget_idle(&self) {
         let now = self.clock.elapsed();
-        self.clients()
-            .retain(|_, client| now < client.begun + WORTHLESS_PERIOD);
-    }
-
-    fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clients).retain(|_, client| now < client.begun + WORTHLESS_PERIOD);
     }
 }

@@ -22,10 +22,11 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use governor::clock::Clock as _;
+use platform::lock::lock;
 use tokio::sync::Notify;
 
 use super::LimitClock;
@@ -64,7 +65,7 @@ pub struct Place<'a>(&'a Budget);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut spent = self.0.spent();
+        let mut spent = lock(&self.0.spent);
         spent.asked = spent.asked.saturating_sub(1);
         drop(spent);
         self.0.freed.notify_waiters();
@@ -84,7 +85,7 @@ impl Budget {
 
     /// Whether the budget may have room for a token of this client, now or soon.
     pub fn admit(&self, client: IpAddr) -> Result<(), Error> {
-        self.limit(&mut self.spent(), client).map(|_| ())
+        self.limit(&mut lock(&self.spent), client).map(|_| ())
     }
 
     /// Waits until there is a place for a token of this client, and returns it.
@@ -104,7 +105,7 @@ impl Budget {
     }
 
     fn take(&self, client: IpAddr) -> Result<Option<Place<'_>>, Error> {
-        let mut spent = self.spent();
+        let mut spent = lock(&self.spent);
         let limit = self.limit(&mut spent, client)?;
         if spent.found.len() + spent.asked >= limit {
             return Ok(None);
@@ -142,16 +143,12 @@ impl Budget {
     /// Counts a token of a client that turned out to be bad.
     pub fn worthless(&self, client: IpAddr) {
         let found = (self.clock.now(), network(client));
-        let mut spent = self.spent();
+        let mut spent = lock(&self.spent);
         // Tokens that needed no place may turn out to be bad too, so there can be more than the
         // budget.
         if spent.found.len() >= 2 * self.most {
             spent.found.pop_front();
         }
         spent.found.push_back(found);
-    }
-
-    fn spent(&self) -> MutexGuard<'_, Spent> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

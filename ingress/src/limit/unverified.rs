@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::error::Error;
+use platform::lock::lock;
 use server::network;
 
 /// The share of one network: an eighth of the memory for all bodies.
@@ -41,16 +42,12 @@ impl Unverified {
             bytes: 0,
         }
     }
-
-    fn networks(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.networks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Share<'_> {
     /// Makes the part large enough for `bytes`.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        let mut networks = self.of.networks();
+        let mut networks = lock(&self.of.networks);
         let held = networks.entry(self.network).or_default();
         let grown = *held + bytes.saturating_sub(self.bytes);
         if grown > self.of.most {
@@ -64,7 +61,7 @@ impl Share<'_> {
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        let mut networks = self.of.networks();
+        let mut networks = lock(&self.of.networks);
         if let Some(held) = networks.get_mut(&self.network) {
             *held -= self.bytes;
             if *held == 0 {

@@ -1,11 +1,12 @@
 //! One look at what arrives, for all who watch in this process: the streams of clients, the console's
 //! live view, and the process's own terminal. While nobody watches, nothing is looked at.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::job::JobId;
 use platform::clock::Clock;
+use platform::lock::lock;
 use platform::task;
 use store::sql::{self, Db};
 use tokio::sync::{Notify, Semaphore, broadcast, watch};
@@ -65,7 +66,7 @@ impl Live {
     /// Makes all who listen hear what becomes of a delivery that somebody was shown and that had not
     /// ended.
     pub fn follow(&self, delivery: JobId, attempts: i64) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         if waiting.len() < MOST_SEEN {
             waiting.push((delivery, attempts));
         }
@@ -83,8 +84,7 @@ impl Live {
         clock: &Clock,
     ) -> sql::Result<()> {
         if let Some(follower) = follower {
-            let waiting =
-                std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            let waiting = std::mem::take(&mut *lock(&self.waiting));
             for (delivery, attempts) in waiting {
                 follower.follow(delivery, attempts);
             }
