@@ -7,6 +7,7 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use domain::api_key::Role;
 use strum::{EnumString, IntoStaticStr};
+use uuid::Uuid;
 
 use crate::access::{Needs, Visit};
 use crate::frame::Frame;
@@ -67,6 +68,23 @@ impl Act {
     }
 }
 
+/// Makes the acts of one thing: each by a word, which is at the end of its path and in its command.
+pub fn of_one<R>(
+    visit: &Visit<R>,
+    role: Role,
+    noun: &str,
+    id: Uuid,
+) -> impl Fn(&'static str, &'static str, &str, bool) -> Act {
+    move |what, label, word, asks| {
+        let button = Button {
+            asks,
+            ..Button::does(label, format!("/{noun}/{id}/{word}"), Vec::new())
+        };
+        let command = format!("waybill {noun} {word} {id}");
+        Act::of(visit, role, what, button, command)
+    }
+}
+
 /// A field that people fill in.
 pub struct Input {
     pub name: &'static str,
@@ -85,7 +103,7 @@ pub struct Question {
     /// The list to which it belongs.
     pub here: &'static str,
     pub title: String,
-    pub about: Vec<String>,
+    pub about: Vec<&'static str>,
     pub facts: Vec<(&'static str, Cell)>,
     pub tables: Vec<(&'static str, Table)>,
     /// Where the form is sent, by those who may. None when there is nothing to do.

@@ -115,7 +115,7 @@ pub async fn is_still_good(app: &App, key: Uuid) -> bool {
 }
 
 /// The bearer token of a request; `None` if there is none or more than one.
-fn bearer(parts: &Parts) -> Option<&str> {
+pub fn bearer(parts: &Parts) -> Option<&str> {
     let mut values = parts.headers.get_all(header::AUTHORIZATION).into_iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return None;

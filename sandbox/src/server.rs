@@ -89,6 +89,12 @@ impl Sandbox {
 
     /// The settings of a Waybill whose providers are these, by name.
     pub fn settings(&self) -> [(String, String); 8] {
+        self.stand_ins()
+            .map(|(name, value)| (name.to_owned(), value))
+    }
+
+    /// The same settings, by the names that the configuration has.
+    pub fn stand_ins(&self) -> [(&'static str, String); 8] {
         [
             ("STOREFRONT_API_URL", self.storefront_url()),
             ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
@@ -99,7 +105,6 @@ impl Sandbox {
             ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID.to_owned()),
             ("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET.to_owned()),
         ]
-        .map(|(name, value)| (name.to_owned(), value))
     }
 
     /// The base of the storefront's API.

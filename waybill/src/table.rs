@@ -7,6 +7,14 @@ use anyhow::Result;
 use platform::terminal;
 use serde::Serialize;
 
+/// The option of a command that has no other.
+#[derive(clap::Args)]
+pub struct Output {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The options of a command that lists the newest of something.
 #[derive(clap::Args)]
 pub struct Newest {

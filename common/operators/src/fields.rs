@@ -4,7 +4,7 @@
 use domain::job::JobId;
 use domain::names::{Unknown, unknown};
 use serde_json::{Value, json};
-use store::audit::{self, By};
+use store::audit::By;
 use store::jobs;
 use store::sql::{self, Db};
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -80,15 +80,10 @@ pub async fn show(
     let body = jobs::body(db, id).await?.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).map_err(|_| NotShown::NoBody)?;
     let value = body.pointer(path).ok_or(NotShown::NoField)?;
-    let entry = audit::NewEntry {
-        actor: by.actor,
-        action: "job.field_shown",
-        object_id: &id.to_string(),
-        shop: job.shop.as_deref(),
-        details: json!({"kind": job.kind, "field": path, "reason": reason.into_str()}),
-    };
-    let mut tx = db.begin().await?;
-    audit::append(&mut tx, by.keys, entry, by.now).await?;
+    let details = json!({"kind": job.kind, "field": path, "reason": reason.into_str()});
+    let (shop, mut tx) = (job.shop.as_deref(), db.begin().await?);
+    by.note_of_shop(&mut tx, shop, "job.field_shown", id, details)
+        .await?;
     tx.commit().await?;
     Ok(value.clone())
 }

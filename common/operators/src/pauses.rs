@@ -3,7 +3,7 @@
 use domain::pause::{LONGEST, Target};
 use domain::time::Timestamp;
 use serde_json::json;
-use store::audit::{self, By};
+use store::audit::By;
 use store::pauses::{self, Pause};
 use store::sql::{self, Db, Tx};
 use uuid::Uuid;
@@ -75,15 +75,9 @@ async fn note(
     target: &Target,
     details: serde_json::Value,
 ) -> sql::Result<()> {
-    let entry = audit::NewEntry {
-        actor: by.actor,
-        action,
-        object_id: &id.to_string(),
-        shop: match target {
-            Target::Shop(shop) => Some(shop.as_str()),
-            Target::Queue(_) | Target::Provider(_) => None,
-        },
-        details,
+    let shop = match target {
+        Target::Shop(shop) => Some(shop.as_str()),
+        Target::Queue(_) | Target::Provider(_) => None,
     };
-    audit::append(tx, by.keys, entry, by.now).await
+    by.note_of_shop(tx, shop, action, id, details).await
 }

@@ -51,15 +51,27 @@ impl By<'_> {
         object_id: impl ToString,
         details: Value,
     ) -> Result<()> {
+        self.note_of_shop(tx, None, action, object_id, details)
+            .await
+    }
+
+    /// The same for an entry that belongs to a shop.
+    pub async fn note_of_shop(
+        self,
+        tx: &mut Tx,
+        shop: Option<&str>,
+        action: &str,
+        object_id: impl ToString,
+        details: Value,
+    ) -> Result<()> {
         let new = NewEntry {
             actor: self.actor,
             action,
             object_id: &object_id.to_string(),
-            shop: None,
+            shop,
             details,
         };
-        append(tx, self.keys, new, self.now).await?;
-        Ok(())
+        append(tx, self.keys, new, self.now).await
     }
 }
 

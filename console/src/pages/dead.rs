@@ -210,9 +210,9 @@ fn counted(jobs: i64, is_more: bool) -> String {
 }
 
 /// What it means, in sentences.
-fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
+fn about(action: Action, jobs: i64, is_more: bool) -> Vec<&'static str> {
     if jobs == 0 && !is_more {
-        return vec!["No dead job is in this list any more, so there is nothing to do.".to_owned()];
+        return vec!["No dead job is in this list any more, so there is nothing to do."];
     }
     let mut about = vec![
         match action {
@@ -233,7 +233,7 @@ fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
              that match.",
         );
     }
-    about.into_iter().map(str::to_owned).collect()
+    about
 }
 
 pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {

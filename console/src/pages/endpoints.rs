@@ -97,14 +97,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 fn acts(visit: &Visit<Reader>, it: &Endpoint) -> Vec<Act> {
-    let act = |what, label, word: &str, asks: bool| {
-        let button = Button {
-            asks,
-            ..Button::does(label, format!("{}/{word}", page(it.id)), Vec::new())
-        };
-        let command = format!("waybill endpoints {word} {}", it.id);
-        Act::of(visit, Role::Operator, what, button, command)
-    };
+    let act = act::of_one(visit, Role::Operator, "endpoints", it.id);
     let mut acts = vec![act(
         "Send it a test event, which is not stored.",
         "Test",
@@ -145,9 +138,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
     let question = Question {
         here: HERE,
         title: "Add an endpoint".to_owned(),
-        about: vec![
-            "Waybill sends events to it from now on. The answer shows its secret, once.".to_owned(),
-        ],
+        about: vec!["Waybill sends events to it from now on. The answer shows its secret, once."],
         to: Some("/endpoints/add".to_owned()),
         label: "Add it",
         fields: vec![("id", visit.new_id().to_string())],
@@ -268,8 +259,7 @@ pub async fn ask_rotate(visit: Visit<Operator>) -> Result<Response, Error> {
         title: "Give this endpoint another secret?".to_owned(),
         about: vec![
             "The answer shows the new secret, once. The present one signs too for a day, so that your \
-             system can take the new one without losing anything."
-                .to_owned(),
+             system can take the new one without losing anything.",
         ],
         facts: vec![
             ("Endpoint", Cell::text(it.url.as_str())),
@@ -316,8 +306,7 @@ pub async fn ask_remove(visit: Visit<Operator>) -> Result<Response, Error> {
         title: "Remove this endpoint for good?".to_owned(),
         about: vec![
             "It gets no events any more, and those that wait for it are not sent. To add it again makes \
-             another secret."
-                .to_owned(),
+             another secret.",
         ],
         facts: vec![
             ("Endpoint", Cell::text(it.url.as_str())),

@@ -250,11 +250,10 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
     let is_dead = job.state == State::Dead.into_str();
     let mut about = vec![
         "The job is then done: it is never run again, and its body is removed for good. Its row stays, and \
-         the audit says who discarded it."
-            .to_owned(),
+         the audit says who discarded it.",
     ];
     if !is_dead {
-        about.push("This job is not dead, so there is nothing to discard.".to_owned());
+        about.push("This job is not dead, so there is nothing to discard.");
     }
     let question = Question {
         here: "/dead",

@@ -108,16 +108,11 @@ async fn named<R>(visit: &Visit<R>) -> Result<ApiKeyEntry, Error> {
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let it = named(&visit).await?;
-    let revoke = format!("waybill keys revoke {}", it.id);
+    let act = act::of_one(&visit, Role::Owner, "keys", it.id);
     let mut acts = Vec::new();
     if it.state != State::Revoked {
-        acts.push(Act::of(
-            &visit,
-            Role::Owner,
-            "Revoke it at once and for good. A page asks first.",
-            Button::asks("Revoke", format!("{}/revoke", page(it.id))),
-            revoke,
-        ));
+        let what = "Revoke it at once and for good. A page asks first.";
+        acts.push(act(what, "Revoke", "revoke", true));
     }
     let object = Object {
         here: HERE,
@@ -236,8 +231,7 @@ pub async fn ask_revoke(visit: Visit<Owner>) -> Result<Response, Error> {
         title: format!("Revoke the key {} for good?", it.name),
         about: vec![
             "It opens nothing any more from then on. Whoever signed in with it is signed out. If it is the one \
-             with which you signed in, this is your last act."
-                .to_owned(),
+             with which you signed in, this is your last act.",
         ],
         facts: vec![
             ("State", state(it.state)),

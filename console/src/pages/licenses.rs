@@ -132,14 +132,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 fn acts(visit: &Visit<Reader>, it: &License) -> Vec<Act> {
-    let act = |what, label, word: &str, asks: bool| {
-        let button = Button {
-            asks,
-            ..Button::does(label, format!("{}/{word}", page(it.id)), Vec::new())
-        };
-        let command = format!("waybill licenses {word} {}", it.id);
-        Act::of(visit, Role::Operator, what, button, command)
-    };
+    let act = act::of_one(visit, Role::Operator, "licenses", it.id);
     if it.revoked_at.is_some() {
         return Vec::new();
     }
@@ -178,8 +171,7 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
         title: "Grant a licence".to_owned(),
         about: vec![
             "Name a person or an organization. Whoever has an active licence of this tier gets no second one: \
-             it is lengthened, if this one is for longer."
-                .to_owned(),
+             it is lengthened, if this one is for longer.",
         ],
         to: Some(format!("{HERE}/grant")),
         label: "Grant it",
@@ -192,10 +184,18 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
                 "A login, or id: and the number of the account. A login that nobody has used yet can claim the \
                  licence within 30 days.",
             ),
-            input("org", "Organization", "Its name. Leave it empty for a person."),
+            input(
+                "org",
+                "Organization",
+                "Its name. Leave it empty for a person.",
+            ),
             Input {
                 choices: ["alpha", "pro", "enterprise"].map(str::to_owned).into(),
-                ..input("tier", "Tier", "`waybill licenses tiers` says what each has.")
+                ..input(
+                    "tier",
+                    "Tier",
+                    "`waybill licenses tiers` says what each has.",
+                )
             },
             input("days", "For how many days", "Empty: for good."),
         ],
@@ -274,7 +274,7 @@ pub async fn ask_revoke(visit: Visit<Operator>) -> Result<Response, Error> {
     let question = Question {
         here: HERE,
         title: "Revoke this licence for good?".to_owned(),
-        about: vec!["It counts no more within ten seconds, and cannot be resumed.".to_owned()],
+        about: vec!["It counts no more within ten seconds, and cannot be resumed."],
         facts: vec![
             ("Of", Cell::text(owner(&it, when.now))),
             ("Tier", Cell::text(it.tier.to_string())),

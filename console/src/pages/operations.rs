@@ -8,7 +8,7 @@ use store::jobs::operate::Action;
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done};
+use crate::act::{self, Act, Done};
 use crate::error::Error;
 use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
@@ -109,11 +109,8 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 fn acts(visit: &Visit<Reader>, it: &Operation, now: Timestamp) -> Vec<Act> {
-    let does = |what, label, word: &str| {
-        let button = Button::does(label, format!("{}/{word}", page(it.id)), Vec::new());
-        let command = format!("waybill operations {word} {}", it.id);
-        Act::of(visit, Role::Operator, what, button, command)
-    };
+    let act = act::of_one(visit, Role::Operator, "operations", it.id);
+    let does = |what, label, word: &str| act(what, label, word, false);
     let mut acts = Vec::new();
     let has_begun = it.begins_at <= now;
     match it.state {

@@ -108,14 +108,20 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         about: vec![
             "Deliveries are accepted all the same. The jobs that the pause concerns wait, and go on by themselves \
              when it ends. Jobs that run already are finished. Of a shop the privacy requests go on, because the \
-             law sets their deadline."
-                .to_owned(),
+             law sets their deadline.",
         ],
         to: Some(format!("{HERE}/begin")),
         label: "Pause it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
-            input("what", "What", "text", "", choices(), "A queue, the calls to a provider, or a shop."),
+            input(
+                "what",
+                "What",
+                "text",
+                "",
+                choices(),
+                "A queue, the calls to a provider, or a shop.",
+            ),
             input(
                 "shop",
                 "Shop",

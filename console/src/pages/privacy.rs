@@ -14,6 +14,7 @@ use providers::exports::Exports;
 use store::privacy_requests::{
     self, ActionRefused, Export, Filter, History, RequestEntry, Undecided,
 };
+use store::sql::Db;
 use uuid::Uuid;
 
 use crate::access::{Privacy, Reader, Visit, Write};
@@ -108,6 +109,11 @@ fn page(id: Uuid) -> String {
     format!("/privacy/{id}")
 }
 
+async fn named(db: &Db, id: Uuid) -> Result<RequestEntry, Error> {
+    let found = privacy_requests::find(db, id).await?;
+    found.ok_or(Error::Unknown("privacy request"))
+}
+
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let history = privacy_requests::history(visit.db(), visit.id()?).await?;
     let History { entry: it, audit } = history.ok_or(Error::Unknown("privacy request"))?;
@@ -190,14 +196,7 @@ fn export(it: &Export, now: Timestamp) -> String {
 }
 
 fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
-    let act = |what, label, word: &str, asks: bool| {
-        let button = Button {
-            asks,
-            ..Button::does(label, format!("{}/{word}", page(it.id)), Vec::new())
-        };
-        let command = format!("waybill privacy {word} {}", it.id);
-        Act::of(visit, Role::Privacy, what, button, command)
-    };
+    let act = act::of_one(visit, Role::Privacy, "privacy", it.id);
     let is_of_a_shop = it.topic == Topic::ShopRedact.into_str();
     let is_kept = |it: &Export| it.removed_at.is_none() && it.expires_at > visit.now();
     let mut acts = Vec::new();
@@ -286,8 +285,7 @@ fn order_field(id: i64) -> String {
 }
 
 pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
-    let found = privacy_requests::find(visit.db(), visit.id()?).await?;
-    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let it = named(visit.db(), visit.id()?).await?;
     let held = it.held.unwrap_or_default();
     let page = DecidePage {
         frame: Frame::new(&visit.who, "/privacy"),
@@ -302,8 +300,7 @@ pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
 pub async fn decide(write: Write<Privacy>) -> Result<Response, Error> {
     let id = write.id()?;
     let db = &write.parts().db;
-    let found = privacy_requests::find(db, id).await?;
-    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let it = named(db, id).await?;
     let mut said = Decided {
         is_all: write.fields.get("rest") == "exclude",
         ..Decided::default()
@@ -354,8 +351,7 @@ pub async fn fetch_export(mut write: Write<Privacy>) -> Result<Response, Error> 
 /// The signed receipt as a file. It has no personal data.
 pub async fn receipt(visit: Visit<Reader>) -> Result<Response, Error> {
     let id = visit.id()?;
-    let found = privacy_requests::find(visit.db(), id).await?;
-    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let it = named(visit.db(), id).await?;
     let receipt = it.receipt.ok_or(Error::Unknown("receipt"))?;
     let text = receipt.to_string().into_bytes();
     Ok(file(&format!("receipt-{id}.json"), text))
@@ -386,8 +382,7 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
         about: vec![
             "For a customer who has written to you instead of asking in the shop. It is carried out like one \
              that the storefront passes on, and must be done within 30 days from now. Make sure first that \
-             it is the customer who has written."
-                .to_owned(),
+             it is the customer who has written.",
         ],
         to: Some("/privacy/enter".to_owned()),
         label: "Enter it",
@@ -490,15 +485,14 @@ pub async fn ask_confirm(visit: Visit<Privacy>) -> Result<Response, Error> {
 async fn ask(
     visit: &Visit<Privacy>,
     title: &str,
-    about: &str,
+    about: &'static str,
     word: &str,
 ) -> Result<Response, Error> {
-    let found = privacy_requests::find(visit.db(), visit.id()?).await?;
-    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let it = named(visit.db(), visit.id()?).await?;
     let question = Question {
         here: "/privacy",
         title: title.to_owned(),
-        about: vec![about.to_owned()],
+        about: vec![about],
         facts: vec![
             ("Shop", Cell::text(it.shop.as_str())),
             ("State", shown::state(it.state.as_str())),

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use providers::identity;
 
 use crate::App;
+use crate::api_key;
 use crate::error::Error;
 use crate::openapi::operation::{Input, Operation, get, tagged};
 use crate::validation::{self, Validated};
@@ -45,19 +46,8 @@ impl FromRequestParts<Arc<App>> for Bearer {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Error> {
-        let mut values = parts.headers.get_all(header::AUTHORIZATION).into_iter();
-        let (Some(value), None) = (values.next(), values.next()) else {
-            return Err(Error::AuthHeader);
-        };
-        let (scheme, token) = value
-            .to_str()
-            .ok()
-            .and_then(|value| value.split_once(' '))
-            .ok_or(Error::AuthHeader)?;
-        let token = token.trim();
-        if !scheme.eq_ignore_ascii_case("bearer") || !identity::is_token(token) {
-            return Err(Error::AuthHeader);
-        }
+        let token = api_key::bearer(parts).filter(|token| identity::is_token(token));
+        let token = token.ok_or(Error::AuthHeader)?;
         Ok(Bearer(token.to_owned()))
     }
 }

@@ -7,8 +7,8 @@ fn the_idlest_are_forgotten_first_and_of_all_those_that_were_never_valid() {
     let mut tokens = HashMap::new();
     for n in 0..10_u8 {
         let token = Token::default();
-        token.known().seen = Duration::from_secs(u64::from(n));
-        token.known().was_valid = n < 3;
+        lock(&token.known).seen = Duration::from_secs(u64::from(n));
+        lock(&token.known).was_valid = n < 3;
         tokens.insert([n; 32], Arc::new(token));
     }
     forget_idlest(&mut tokens, 4);

@@ -95,17 +95,31 @@ fn interrupted() -> anyhow::Error {
     .into()
 }
 
-/// The profile that is to be connected.
+/// The profile that is to be connected, and what follows from whose it is.
 #[derive(Clone, Copy)]
-enum Asked {
+struct Asked {
+    profile: Profile,
+    name: &'static str,
+    setup: Setup,
+    source: Source,
+    path: &'static str,
+    /// The setting that chooses the profile.
+    provider_setting: &'static str,
+    secret_setting: &'static str,
+    /// The protections that count for its deliveries, by their names.
+    protections: [&'static str; 4],
+}
+
+#[derive(Clone, Copy)]
+enum Profile {
     Storefront(&'static StorefrontProfile),
     Payment(&'static PaymentProfile),
 }
 
 impl Asked {
     fn read(name: &str, is_payment: bool) -> Result<Self> {
-        let storefront = StorefrontProfile::named(name).map(Asked::Storefront);
-        let payment = PaymentProfile::named(name).map(Asked::Payment);
+        let storefront = StorefrontProfile::named(name).map(Asked::storefront);
+        let payment = PaymentProfile::named(name).map(Asked::payment);
         if is_payment && payment.is_none() {
             let known = PAYMENTS.map(|profile| profile.name).join(", ");
             return Err(misused(format!(
@@ -120,79 +134,51 @@ impl Asked {
         asked.ok_or_else(|| misused(format!("{name} is not a provider")))
     }
 
-    fn name(self) -> &'static str {
-        match self {
-            Asked::Storefront(profile) => profile.name,
-            Asked::Payment(profile) => profile.name,
-        }
-    }
-
-    fn setup(self) -> Setup {
-        match self {
-            Asked::Storefront(profile) => profile.setup,
-            Asked::Payment(profile) => profile.setup,
-        }
-    }
-
-    fn source(self) -> Source {
-        match self {
-            Asked::Storefront(_) => Source::Storefront,
-            Asked::Payment(_) => Source::Payment,
-        }
-    }
-
-    fn path(self) -> &'static str {
-        match self {
-            Asked::Storefront(_) => "/api/webhooks/storefront",
-            Asked::Payment(_) => "/api/webhooks/payment",
-        }
-    }
-
-    /// The setting that chooses the profile.
-    fn provider_setting(self) -> &'static str {
-        match self {
-            Asked::Storefront(_) => "STOREFRONT_PROVIDER",
-            Asked::Payment(_) => "PAYMENT_PROVIDER",
-        }
-    }
-
-    fn secret_setting(self) -> &'static str {
-        match self {
-            Asked::Storefront(_) => "STOREFRONT_WEBHOOK_SECRET",
-            Asked::Payment(_) => "PAYMENT_WEBHOOK_SECRET",
-        }
-    }
-
-    /// What the provider calls the topics or types that something is done with.
-    fn topics(self) -> Vec<&'static str> {
-        let of = |source| {
-            let all = Kind::all()
-                .iter()
-                .filter(move |kind| kind.row().source == source);
-            let whole = all.filter(|kind| !matches!(kind, Kind::ThinPayment(_)));
-            whole.map(|kind| kind.into_str()).collect::<Vec<_>>()
-        };
-        match self {
-            Asked::Storefront(profile) => profile.subscriptions(&of(Source::Storefront)),
-            Asked::Payment(_) => of(Source::Payment),
-        }
-    }
-
-    /// The protections that count for its deliveries, by their names.
-    fn protections(self) -> [&'static str; 4] {
-        match self {
-            Asked::Storefront(_) => [
+    fn storefront(profile: &'static StorefrontProfile) -> Self {
+        Asked {
+            profile: Profile::Storefront(profile),
+            name: profile.name,
+            setup: profile.setup,
+            source: Source::Storefront,
+            path: "/api/webhooks/storefront",
+            provider_setting: "STOREFRONT_PROVIDER",
+            secret_setting: "STOREFRONT_WEBHOOK_SECRET",
+            protections: [
                 "storefront secret",
                 "shops",
                 "deduplication",
                 "encryption to clients",
             ],
-            Asked::Payment(_) => [
+        }
+    }
+
+    fn payment(profile: &'static PaymentProfile) -> Self {
+        Asked {
+            profile: Profile::Payment(profile),
+            name: profile.name,
+            setup: profile.setup,
+            source: Source::Payment,
+            path: "/api/webhooks/payment",
+            provider_setting: "PAYMENT_PROVIDER",
+            secret_setting: "PAYMENT_WEBHOOK_SECRET",
+            protections: [
                 "payment secret",
                 "age of payment signatures",
                 "deduplication",
                 "encryption to clients",
             ],
+        }
+    }
+
+    /// What the provider calls the topics or types that something is done with.
+    fn topics(self) -> Vec<&'static str> {
+        let kinds = Kind::all().iter();
+        let of = kinds.filter(|kind| kind.row().source == self.source);
+        let whole = of.filter(|kind| !matches!(kind, Kind::ThinPayment(_)));
+        let names: Vec<&str> = whole.map(|kind| kind.into_str()).collect();
+        match self.profile {
+            Profile::Storefront(profile) => profile.subscriptions(&names),
+            Profile::Payment(_) => names,
         }
     }
 }
@@ -249,16 +235,16 @@ fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
     let mut warnings = address_warnings(&base, &here, has_address);
     warnings.extend(profile_warning(settings, asked));
     warnings.extend(config_warnings(settings, asked));
-    let beware = asked.setup().beware;
+    let beware = asked.setup.beware;
     warnings.extend(beware.map(|beware| Warning {
         warning: beware.to_owned(),
         advice: None,
     }));
     Ok(Guide {
-        provider: asked.name(),
-        source: asked.source().into_str(),
-        url: format!("{base}{}", asked.path()),
-        page: asked.setup().page,
+        provider: asked.name,
+        source: asked.source.into_str(),
+        url: format!("{base}{}", asked.path),
+        page: asked.setup.page,
         topics: asked.topics(),
         settings: wanted(settings, asked, has_address),
         warnings,
@@ -304,9 +290,9 @@ fn address_warnings(base: &str, here: &str, has_address: bool) -> Vec<Warning> {
 
 /// The service may have been started for another provider.
 fn profile_warning(settings: &Settings, asked: Asked) -> Option<Warning> {
-    let name = asked.provider_setting();
+    let name = asked.provider_setting;
     let set = settings.get(name).unwrap_or_default().trim();
-    let wanted = asked.name();
+    let wanted = asked.name;
     (set != wanted).then(|| {
         Warning::new(
             format!("{name} is {set}, so deliveries of {wanted} are refused with 401"),
@@ -318,7 +304,7 @@ fn profile_warning(settings: &Settings, asked: Asked) -> Option<Warning> {
 /// What is wrong or would surprise with the settings as they would be with this provider.
 fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
     let mut with = settings.clone();
-    with.set(asked.provider_setting(), asked.name());
+    with.set(asked.provider_setting, asked.name);
     let config = match Config::load(&with, Mode::Development) {
         Ok(config) => config,
         Err(mistakes) => {
@@ -331,22 +317,22 @@ fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
     };
     let mut warnings: Vec<Warning> = PROTECTIONS
         .iter()
-        .filter(|it| asked.protections().contains(&it.name))
+        .filter(|it| asked.protections.contains(&it.name))
         .filter(|it| matches!(it.state(&config), State::Off(_)))
         .map(|it| Warning::new(format!("{}: {}", it.setting, it.open), it.advice))
         .collect();
-    match asked {
-        Asked::Storefront(profile) => {
+    match asked.profile {
+        Profile::Storefront(profile) => {
             warnings.extend(duplicates(profile, &config));
             warnings.extend(shopless(&config));
         }
-        Asked::Payment(profile) if profile.thin_events && config.payment_api.is_none() => {
+        Profile::Payment(profile) if profile.thin_events && config.payment_api.is_none() => {
             warnings.push(Warning::new(
                 "thin events do not bring their object, and nothing can fetch it",
                 "Subscribe to events with their objects, or set PAYMENT_API_URL and PAYMENT_API_KEY.",
             ));
         }
-        Asked::Payment(_) => {}
+        Profile::Payment(_) => {}
     }
     warnings
 }
@@ -387,17 +373,17 @@ fn wanted(settings: &Settings, asked: Asked, has_address: bool) -> Vec<Wanted> {
         what: Some(what),
         is_set,
     };
-    let (provider, secret) = (asked.provider_setting(), asked.secret_setting());
+    let (provider, secret) = (asked.provider_setting, asked.secret_setting);
     let mut wanted = vec![
         one(
             "PUBLIC_URL",
             "the https:// address at which the provider reaches this service",
             has_address,
         ),
-        exactly(provider, asked.name()),
-        one(secret, asked.setup().secret, is_given(secret)),
+        exactly(provider, asked.name),
+        one(secret, asked.setup.secret, is_given(secret)),
     ];
-    if let Asked::Storefront(profile) = asked {
+    if let Profile::Storefront(profile) = asked.profile {
         if profile.name == OWN_HEADERS.name {
             let names = "the names of the headers, signature=..,id=..,topic=..,shop=..";
             wanted.push(one(
@@ -418,7 +404,7 @@ fn wanted(settings: &Settings, asked: Asked, has_address: bool) -> Vec<Wanted> {
 /// Warns if nothing answers where the deliveries would go.
 async fn look_for_service(settings: &Settings, asked: Asked, warnings: &mut Vec<Warning>) {
     let mut with = settings.clone();
-    with.set(asked.provider_setting(), asked.name());
+    with.set(asked.provider_setting, asked.name);
     // What is wrong with the settings is a warning already.
     let Ok(config) = Config::load(&with, Mode::Development) else {
         return;
@@ -494,7 +480,7 @@ async fn wait(db: &Db, asked: Asked, arguments: &Arguments) -> Result<()> {
     let seconds = within.as_secs();
     terminal::err(&format!(
         "\nWaiting up to {seconds} s for a signed delivery of the {}; Ctrl-C ends it.\n",
-        asked.source().into_str()
+        asked.source.into_str()
     ));
     let mut refused = None;
     let first = first_delivery(&mut follower, asked, arguments.json, &mut refused);
@@ -521,7 +507,7 @@ async fn first_delivery(
                     if line.outcome == Outcome::Refused {
                         show(&line, is_json)?;
                         *refused = Some(*line);
-                    } else if line.source == asked.source().into_str() {
+                    } else if line.source == asked.source.into_str() {
                         return Ok(*line);
                     }
                 }

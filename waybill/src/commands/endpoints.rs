@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
-use crate::table::{self, Rows as _, Table};
+use crate::table::{self, Output, Rows as _, Table};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -27,11 +27,7 @@ pub enum Command {
     /// Send events to an address from now on, and show its secret once
     Add(AddArguments),
     /// List the endpoints and their states
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
     /// Show one endpoint
     Show(OneArguments),
     /// Send a test event to an endpoint, from this machine. Exit code 1 when it does not accept it
@@ -102,7 +98,7 @@ pub struct RotateArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::Add(arguments) => add(settings, db, arguments).await,
-        Command::List { json } => list(db, json).await,
+        Command::List(Output { json }) => list(db, json).await,
         Command::Show(arguments) => show(db, &arguments).await,
         Command::Test(arguments) => test(settings, db, &arguments).await,
         Command::Pause(arguments) => change(settings, db, &arguments, Change::Pause).await,

@@ -2,10 +2,11 @@
 //! operator says whether a new provider address has the same accounts or other ones.
 
 use anyhow::{Result, bail};
-use config::{Config, Settings};
+use config::Settings;
 use platform::clock::Clock;
+use serde_json::json;
+use store::identity_provider;
 use store::sql::Db;
-use store::{audit, identity_provider, privacy_keys};
 
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
@@ -68,8 +69,7 @@ async fn change(
         bail!("the accounts are those of {name} already");
     }
     let clock = Clock::system();
-    let privacy = Config::privacy(settings)?;
-    let keys = privacy_keys::load(db, privacy.key.as_ref(), &clock).await?;
+    let author = arguments.operator.author(settings, db).await?;
     let mut tx = db.begin().await?;
     let aside = if are_others {
         identity_provider::replaced(&mut tx, &clock, &former, &name).await?
@@ -77,18 +77,14 @@ async fn change(
         identity_provider::moved(&mut tx, &clock, &name).await?;
         0
     };
-    let entry = audit::NewEntry {
-        actor: &arguments.operator.actor(),
-        action: if are_others {
-            "identity.replaced"
-        } else {
-            "identity.moved"
-        },
-        object_id: &name,
-        shop: None,
-        details: serde_json::json!({"former": former, "put_aside": aside}),
+    let action = if are_others {
+        "identity.replaced"
+    } else {
+        "identity.moved"
     };
-    audit::append(&mut tx, &keys, entry, clock.now()).await?;
+    let details = json!({"former": former, "put_aside": aside});
+    let by = author.by(clock.now());
+    by.note(&mut tx, action, &name, details).await?;
     tx.commit().await?;
     Ok(if are_others {
         format!(

@@ -9,7 +9,7 @@ use store::ledger::{self, Balance, Line};
 use store::sql::Db;
 
 use crate::commands::with_database;
-use crate::table::{self, Newest, Rows as _};
+use crate::table::{self, Newest, Output, Rows as _};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -17,11 +17,7 @@ pub enum Command {
     ///
     /// The entries of each payment must agree with what its events said, and the entries of each
     /// currency must sum to zero. Workers may run meanwhile.
-    Verify {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Verify(Output),
     /// List accounts and their balances: provider, held, released:AGREEMENT, credited:CUSTOMER
     Accounts {
         /// Only accounts whose names begin with this, `released:` for example
@@ -45,7 +41,7 @@ pub enum Command {
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::Verify { json } => verify(db, json).await,
+        Command::Verify(Output { json }) => verify(db, json).await,
         Command::Accounts {
             prefix,
             limit,

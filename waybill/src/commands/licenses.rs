@@ -17,7 +17,7 @@ use store::users::{self, Named, User};
 
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused, with_database};
-use crate::table::{self, Rows as _, Table, or_none};
+use crate::table::{self, Output, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -60,11 +60,7 @@ pub enum Command {
         json: bool,
     },
     /// Show the features, limits and price of each tier
-    Tiers {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Tiers(Output),
 }
 
 #[derive(clap::Args)]
@@ -115,7 +111,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             json,
         } => list(settings, all, unclaimable, json).await,
         Command::Show { user, json } => show(settings, &user, json).await,
-        Command::Tiers { json } => tiers(json),
+        Command::Tiers(Output { json }) => tiers(json),
     }
 }
 

@@ -15,6 +15,7 @@ use config::{Config, Settings};
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
 use operators::jobs::{self as flow, admitted};
+use operators::operations::usual_rate;
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::terminal;
@@ -23,7 +24,6 @@ use serde_json::json;
 use store::jobs;
 use store::jobs::ended::Ended;
 use store::jobs::operate::{self, Action};
-use store::privacy_requests::By;
 use store::sql::Db;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
@@ -31,7 +31,6 @@ use uuid::Uuid;
 use crate::age;
 use crate::commands::misused;
 use crate::commands::operator::Operator;
-use crate::commands::privacy::keys;
 use crate::table::{self, Rows as _};
 
 /// How long the command tries to reach the broker. If it cannot, the workers' sweep finds the
@@ -198,8 +197,7 @@ impl Operation<'_> {
     /// Changes the jobs batch by batch, until all are done or the operator presses Ctrl-C.
     async fn work(&self, jobs: &[Ended], notifier: &Notifier, report: &mut Report) -> Result<()> {
         let clock = Clock::system();
-        let keys = keys(self.settings, self.db).await?;
-        let actor = self.how.operator.actor();
+        let author = self.how.operator.author(self.settings, self.db).await?;
         let stop = shutdown::on_signal()?;
         let rate = self.rate();
         let begun = Instant::now();
@@ -210,15 +208,10 @@ impl Operation<'_> {
                 report.stopped = true;
                 break;
             }
-            let by = By {
-                keys: &keys,
-                actor: &actor,
-                now: clock.now(),
-            };
             let operation = report.operation;
             let taken = operate::carry_out(
                 self.db,
-                by,
+                author.by(clock.now()),
                 self.action,
                 operation,
                 batch,
@@ -246,11 +239,8 @@ impl Operation<'_> {
     }
 
     fn rate(&self) -> u32 {
-        let usual = match self.action {
-            Action::Requeue => 50,
-            Action::Discard => 10_000,
-        };
-        self.how.rate.unwrap_or(usual)
+        let usual = || u32::try_from(usual_rate(self.action)).unwrap_or(u32::MAX);
+        self.how.rate.unwrap_or_else(usual)
     }
 
     /// The address of the database without its credentials.

@@ -17,10 +17,7 @@ use crate::table::{self, Newest, Rows as _, Table, or_none};
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest operations
-    List {
-        #[command(flatten)]
-        newest: Newest,
-    },
+    List(Newest),
     /// Show an operation: which jobs it concerns, and how far it has come
     Show {
         id: Uuid,
@@ -46,9 +43,7 @@ pub struct OneArguments {
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::List {
-            newest: Newest { limit, json },
-        } => list(db, limit, json).await,
+        Command::List(Newest { limit, json }) => list(db, limit, json).await,
         Command::Show { id, json } => show(db, id, json).await,
         Command::Stop(one) => change(settings, db, &one, Change::Stop).await,
         Command::Resume(one) => change(settings, db, &one, Change::Resume).await,

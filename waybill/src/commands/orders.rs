@@ -57,10 +57,7 @@ pub enum Command {
     /// These bodies came again under another topic, or the storefront did not confirm what the
     /// topic said. The signature covers the body and not the topic, so somebody may have captured
     /// the bodies and sent them again.
-    Repeated {
-        #[command(flatten)]
-        newest: Newest,
-    },
+    Repeated(Newest),
 }
 
 #[derive(clap::Args)]
@@ -111,9 +108,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let held = held::list(db, limit).await?;
             table::show(json, &held, || waiting(&held))
         }
-        Command::Repeated {
-            newest: Newest { limit, json },
-        } => {
+        Command::Repeated(Newest { limit, json }) => {
             let bodies = order_bodies::repeated(db, limit).await?;
             table::show(json, &bodies, || repeated(&bodies))
         }

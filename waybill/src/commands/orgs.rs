@@ -13,7 +13,7 @@ use store::users::{self, Named};
 
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{misused, with_database};
-use crate::table::{self, Table, or_dash, or_none};
+use crate::table::{self, Output, Table, or_dash, or_none};
 
 const LONGEST_NAME: usize = 100;
 
@@ -36,11 +36,7 @@ pub enum Command {
     /// Remove a member, who then no longer has the organization's licences
     RemoveMember(OrgAndUser),
     /// List organizations, their members and seats
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
 }
 
 #[derive(clap::Args)]
@@ -69,7 +65,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::SetOwner(of) => set_owner(settings, db, &of, when).await,
         Command::AddMember(of) => add(settings, db, &of, when).await,
         Command::RemoveMember(of) => remove(settings, db, &of).await,
-        Command::List { json } => list(db, json, when).await,
+        Command::List(Output { json }) => list(db, json, when).await,
     })
     .await
 }

@@ -13,7 +13,7 @@ use store::sql::Db;
 
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
-use crate::table::{self, Rows as _};
+use crate::table::{self, Output, Rows as _};
 use crate::{age, words};
 
 #[derive(clap::Subcommand)]
@@ -40,11 +40,7 @@ pub enum Command {
         operator: Operator,
     },
     /// List what is paused, by whom and until when
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
 }
 
 #[derive(clap::Args)]
@@ -72,7 +68,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             operator,
         } => begin(settings, db, &what, length, &operator).await,
         Command::End { what, operator } => end(settings, db, &what, &operator).await,
-        Command::List { json } => list(db, json).await,
+        Command::List(Output { json }) => list(db, json).await,
     })
     .await
 }

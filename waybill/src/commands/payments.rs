@@ -34,10 +34,7 @@ pub enum Command {
         json: bool,
     },
     /// List subscriptions and until when they are paid
-    Subscriptions {
-        #[command(flatten)]
-        newest: Newest,
-    },
+    Subscriptions(Newest),
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -83,9 +80,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             parts.extend(super::notifications::list(&reported).filled());
             table::print(&parts.join("\n"))
         }
-        Command::Subscriptions {
-            newest: Newest { limit, json },
-        } => {
+        Command::Subscriptions(Newest { limit, json }) => {
             let subscriptions = subscriptions::list(db, limit).await?;
             let table = subscriptions.table(&[
                 ("SUBSCRIPTION", &|it| it.id.clone()),

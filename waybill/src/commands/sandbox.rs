@@ -16,8 +16,7 @@ use providers::Api;
 use providers::CallFailure;
 use providers::payment::{Item, NewSession, Payment};
 use sandbox::{
-    Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster, Report,
-    STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
+    Delivery, Options, PAYMENT_KEY, Poster, Report, STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
 };
 use serde_json::json;
 use store::orders;
@@ -225,7 +224,11 @@ impl Serve {
 fn banner(sandbox: &Sandbox, public_url: &str) -> String {
     let (url, storefront) = (sandbox.url(), sandbox.storefront_url());
     let payment = sandbox.payment_url();
-    let (identity, identity_api) = (sandbox.identity_url(), sandbox.identity_api_url());
+    let identity = sandbox.identity_url();
+    let settings = sandbox
+        .stand_ins()
+        .map(|(name, value)| format!("{name}={value}\n"));
+    let settings = settings.concat();
     format!(
         "The sandbox is ready on {url}, where a page says what can be seen and set
 
@@ -239,16 +242,7 @@ fn banner(sandbox: &Sandbox, public_url: &str) -> String {
 
 Settings with which Waybill uses it:
 
-  STOREFRONT_API_URL={storefront}
-  STOREFRONT_API_TOKEN={STOREFRONT_TOKEN}
-  PAYMENT_API_URL={payment}
-  PAYMENT_API_KEY={PAYMENT_KEY}
-  GITHUB_URL={identity}
-  GITHUB_API_URL={identity_api}
-  GITHUB_CLIENT_ID={IDENTITY_CLIENT_ID}
-  GITHUB_CLIENT_SECRET={IDENTITY_CLIENT_SECRET}
-
-"
+  {settings}"
     )
 }
 

@@ -6,7 +6,7 @@ use platform::zone;
 use store::signing_secrets;
 
 use crate::commands::with_database;
-use crate::table::{self, Rows as _};
+use crate::table::{self, Output, Rows as _};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -15,15 +15,11 @@ pub enum Command {
     /// It reads STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET as the service does, so run it with the settings
     /// of the service. To replace a secret, set `new,old`, restart the service, and let the provider sign with the new
     /// one. When the old one has verified nothing for as long as the provider retries a delivery, remove it.
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let Command::List { json } = command;
+    let Command::List(Output { json }) = command;
     let set = Config::load(settings, Mode::Development)?.fingerprints();
     let secrets = with_database(settings, async |db| {
         Ok(signing_secrets::list(db, &set).await?)

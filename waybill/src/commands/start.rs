@@ -23,10 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workers::Worker;
 
-use ::sandbox::{
-    IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox,
-    sample,
-};
+use ::sandbox::{Options, Sandbox, sample};
 
 use crate::commands::{listen as live_lines, sandbox};
 use crate::table::{self, Table};
@@ -113,19 +110,15 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
         Ok(sandbox) => sandbox,
         Err(_) => Sandbox::start(options(0)).await?,
     };
-    if storefront {
-        settings.stand_in("STOREFRONT_API_URL", sandbox.storefront_url());
-        settings.stand_in("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
-    }
-    if payment {
-        settings.stand_in("PAYMENT_API_URL", sandbox.payment_url());
-        settings.stand_in("PAYMENT_API_KEY", PAYMENT_KEY);
-    }
-    if identity {
-        settings.stand_in("GITHUB_URL", sandbox.identity_url());
-        settings.stand_in("GITHUB_API_URL", sandbox.identity_api_url());
-        settings.stand_in("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID);
-        settings.stand_in("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET);
+    for (name, value) in sandbox.stand_ins() {
+        let is_wanted = match name.split('_').next() {
+            Some("STOREFRONT") => storefront,
+            Some("PAYMENT") => payment,
+            _ => identity,
+        };
+        if is_wanted {
+            settings.stand_in(name, value);
+        }
     }
     Ok(Some(sandbox))
 }

@@ -9,7 +9,7 @@ fn answers_are_counted_by_how_long_they_took() {
         measures.answered(Duration::from_micros(micros));
     }
     measures.delivery(Delivery::Accepted);
-    let named = measures.lock().named();
+    let named = lock(&measures.0).named();
     let expected = [
         ("accepted", 1),
         ("answers_1", 2),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::{Config, Mode, SETTINGS, Settings};
+use futures_util::future::{LocalBoxFuture, join_all};
 use operators::findings::Finding;
 pub use operators::findings::Level;
 use serde_json::json;
@@ -36,19 +37,13 @@ pub struct Arguments {
 /// settings are wrong.
 pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     let config = Config::load(settings, Mode::Development)?;
-    let (
-        service,
-        compared,
-        database,
-        broker,
-        storefront,
-        payment,
-        identity,
-        exports,
-        journal,
-        mail,
-        disk,
-    ) = tokio::join!(
+    let mut findings = vec![Finding::ok(
+        "settings",
+        format!("all {} are right", SETTINGS.len()),
+    )];
+    findings.extend(operators::findings::settings(&config));
+    findings.extend(secrets::look(settings));
+    let checks = [
         within("service", service::look(&config)),
         within("service settings", service::settings(&config)),
         within("database", database::look(&config)),
@@ -60,19 +55,8 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         within("journal of erasures", stores::journal(&config)),
         within("mail server", stores::mail(&config)),
         within("disk", machine::disk(&config)),
-    );
-    let mut findings = vec![Finding::ok(
-        "settings",
-        format!("all {} are right", SETTINGS.len()),
-    )];
-    findings.extend(operators::findings::settings(&config));
-    findings.extend(secrets::look(settings));
-    for found in [
-        service, compared, database, broker, storefront, payment, identity, exports, journal, mail,
-        disk,
-    ] {
-        findings.extend(found);
-    }
+    ];
+    findings.extend(join_all(checks).await.into_iter().flatten());
     if arguments.json {
         table::print_json(&json!({
             "failed": count(&findings, Level::Failed),
@@ -90,13 +74,18 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs a check. One that does not end in time has failed.
-async fn within(check: &'static str, look: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
-    timeout(DEADLINE, look).await.unwrap_or_else(|_| {
-        vec![Finding::failed(
-            check,
-            format!("no answer within {} seconds", DEADLINE.as_secs()),
-            "Whatever it waits for is overloaded, or a firewall drops what is sent to it.",
-        )]
+fn within<'a>(
+    check: &'static str,
+    look: impl Future<Output = Vec<Finding>> + 'a,
+) -> LocalBoxFuture<'a, Vec<Finding>> {
+    Box::pin(async move {
+        timeout(DEADLINE, look).await.unwrap_or_else(|_| {
+            vec![Finding::failed(
+                check,
+                format!("no answer within {} seconds", DEADLINE.as_secs()),
+                "Whatever it waits for is overloaded, or a firewall drops what is sent to it.",
+            )]
+        })
     })
 }
 

@@ -163,7 +163,7 @@ fn it_fits_a_terminal_of_eighty_columns() {
 #[test]
 fn every_protection_that_is_looked_at_exists() {
     for name in names() {
-        for wanted in Asked::read(name, false).unwrap().protections() {
+        for wanted in Asked::read(name, false).unwrap().protections {
             assert!(PROTECTIONS.iter().any(|it| it.name == wanted), "{wanted}");
         }
     }
