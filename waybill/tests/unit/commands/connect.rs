@@ -42,7 +42,7 @@ fn every_provider_has_a_page_a_secret_and_topics() {
     }
     assert!(Asked::read("shopify", true).is_err());
     let payment = Asked::read("generic", true).unwrap();
-    assert_eq!(payment.path(), "/api/webhooks/payment");
+    assert_eq!(payment.path, "/api/webhooks/payment");
 }
 
 #[test]
