@@ -23,7 +23,7 @@ use sqlx::{AssertSqlSafe, Connection as _, SqlSafeStr};
 use tokio::time::Instant;
 
 use crate::erasure::ERASED;
-use crate::sql::{Db, Error, Row};
+use crate::sql::{Db, Error, Row, acquire_sqlite, give_back};
 
 /// The migration that makes the schema of the first release.
 const FIRST: i64 = 1;
@@ -300,7 +300,9 @@ async fn apply_sqlite(
         {
             return Ok(());
         }
-        last = migrator(migrations, true).run(write).await;
+        let mut writer = acquire_sqlite(write).await?;
+        last = migrator(migrations, true).run(&mut *writer).await;
+        give_back(Some(writer)).await;
         if last.is_ok() {
             return Ok(());
         }

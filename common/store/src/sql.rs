@@ -333,7 +333,7 @@ async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnecti
 }
 
 /// The same of SQLite, whose statements run in threads of their own.
-async fn acquire_sqlite(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>> {
+pub(crate) async fn acquire_sqlite(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>> {
     // Where a test directs this thread, it must not stand still until another task gives a connection back.
     #[cfg(debug_assertions)]
     while crash_point::director().is_some()
@@ -346,7 +346,7 @@ async fn acquire_sqlite(pool: &SqlitePool) -> Result<PoolConnection<Sqlite>> {
 }
 
 /// Puts a connection back before anything else happens, and not in a task of its own as its drop would.
-async fn give_back(connection: Option<PoolConnection<Sqlite>>) {
+pub(crate) async fn give_back(connection: Option<PoolConnection<Sqlite>>) {
     if let Some(mut connection) = connection {
         task::elsewhere(connection.return_to_pool()).await;
     }
