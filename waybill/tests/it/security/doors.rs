@@ -484,12 +484,13 @@ async fn a_captured_body_under_invented_shops_and_ids_is_soon_refused() {
     service.stop().await;
 }
 
-/// How many of so many different deliveries, each of a shop of its own, are taken at once.
+/// How many of so many different deliveries, each of a shop of its own, the limit lets in at once. One that the database does not
+/// take in time was let in too.
 async fn taken_at_once(service: &Service, deliveries: u64) -> usize {
     let mut accepted = 0;
     for seed in 0..deliveries {
         let delivery = order("orders/create", seed).of_shop(&format!("shop-{seed}.example"));
-        accepted += usize::from(service.answer(&delivery).await.0 == 200);
+        accepted += usize::from(service.answer(&delivery).await.0 != 429);
     }
     accepted
 }
