@@ -29,58 +29,52 @@ pub struct Setting {
     pub secret: bool,
 }
 
-const fn setting(
-    name: &'static str,
-    default: Option<&'static str>,
-    meaning: &'static str,
-) -> Setting {
+/// A setting without a default.
+const fn setting(name: &'static str, meaning: &'static str) -> Setting {
     Setting {
         name,
-        default,
+        default: None,
         meaning,
         secret: false,
     }
 }
 
+const fn defaulting(name: &'static str, default: &'static str, meaning: &'static str) -> Setting {
+    Setting {
+        default: Some(default),
+        ..setting(name, meaning)
+    }
+}
+
 const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     Setting {
-        name,
-        default: None,
-        meaning,
         secret: true,
+        ..setting(name, meaning)
     }
 }
 
 /// Every setting there is, in the order in which `waybill config` shows them.
 pub const SETTINGS: &[Setting] = &[
-    setting(
-        "LISTEN_ADDR",
-        Some("127.0.0.1:8000"),
-        "Where ingress listens",
-    ),
+    defaulting("LISTEN_ADDR", "127.0.0.1:8000", "Where ingress listens"),
     setting(
         "WORKER_LISTEN_ADDR",
-        None,
         "Where a worker serves /livez, /readyz and /metrics. Unset: nowhere",
     ),
     setting(
         "CONSOLE_ADDR",
-        None,
         "Where the console is served, or off. Unset: `waybill` uses the port two after that of LISTEN_ADDR, `waybill-ingress` serves none",
     ),
     setting(
         "CONSOLE_URL",
-        None,
         "The https:// address of the console behind a proxy. Unset: where it is served, on this machine",
     ),
-    setting(
+    defaulting(
         "CONSOLE_READ_ONLY",
-        Some("false"),
+        "false",
         "true: nobody changes anything from the console",
     ),
     setting(
         "PUBLIC_URL",
-        None,
         "The address at which clients reach ingress. Unset: LISTEN_ADDR, on this machine",
     ),
     Setting {
@@ -91,31 +85,29 @@ pub const SETTINGS: &[Setting] = &[
     },
     setting(
         "DATABASE_CONNECTIONS",
-        None,
         "Connections of a process to PostgreSQL. Unset: 10 for ingress, 20 for `waybill`, 2 more with the console, a worker 3 more than its --concurrency",
     ),
     secret(
         "AMQP_URL",
         "RabbitMQ, amqp://.., with commas between servers of a cluster; needs PostgreSQL. Unset: messages stay within the process",
     ),
-    setting(
+    defaulting(
         "AMQP_PREFIX",
-        Some("waybill"),
+        "waybill",
         "The names of exchanges and queues begin with this word",
     ),
-    setting(
+    defaulting(
         "STOREFRONT_PROVIDER",
-        Some("generic"),
+        "generic",
         "Whose webhooks are taken: generic, shopify, woocommerce, headers or standard-webhooks",
     ),
     setting(
         "STOREFRONT_HEADERS",
-        None,
         "With the provider headers their names: signature=..,id=..,topic=..,shop=..,version=..",
     ),
-    setting(
+    defaulting(
         "PAYMENT_PROVIDER",
-        Some("generic"),
+        "generic",
         "Whose payment events are taken: generic, stripe or standard-webhooks",
     ),
     secret(
@@ -128,12 +120,10 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "STOREFRONT_SHOPS",
-        None,
         "Shop domains whose deliveries are accepted, separated by commas. Unset: all are",
     ),
     setting(
         "STOREFRONT_API_URL",
-        None,
         "The storefront's admin API, for fulfilments. Unset: only events ask for them",
     ),
     secret(
@@ -142,7 +132,6 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "PAYMENT_API_URL",
-        None,
         "The payment provider's API, for refunds and retries. Unset: only events ask for them",
     ),
     secret(
@@ -155,185 +144,170 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "MAIL_FROM",
-        None,
         "Sender of mails, like Shop <orders@shop.example>; SMTP_URL needs it",
     ),
     setting(
         "NOTIFICATION_TEMPLATES",
-        None,
         "Folder with your own templates of mails",
     ),
     setting(
         "GITHUB_CLIENT_ID",
-        None,
         "Client id of the OAuth app at the identity provider. Unset: nobody can log in",
     ),
     secret(
         "GITHUB_CLIENT_SECRET",
         "Client secret of that app. Unset: tokens of any app are accepted",
     ),
-    setting(
+    defaulting(
         "GITHUB_URL",
-        Some("https://github.com"),
+        "https://github.com",
         "Where people log in; for an Enterprise server its address",
     ),
     setting(
         "GITHUB_API_URL",
-        None,
         "The identity provider's API. Unset: that of GITHUB_URL",
     ),
-    setting(
+    defaulting(
         "GITHUB_API_VERSION",
-        Some("2022-11-28"),
+        "2022-11-28",
         "X-GitHub-Api-Version of requests to that API",
     ),
     setting(
         "GITHUB_TOKEN_CHECKSUMS",
-        None,
         "Refuse tokens with a wrong checksum without asking. Unset: true if GITHUB_URL is GitHub's own",
     ),
-    setting(
+    defaulting(
         "AUTH_STALE_SECONDS",
-        Some("0"),
+        "0",
         "How long a valid token is still accepted while the identity provider is down",
     ),
-    setting(
+    defaulting(
         "AUTH_DEVICE_CODES_PER_15_MINUTES",
-        Some("5"),
+        "5",
         "Logins that a client address may start; 0: no limit",
     ),
-    setting(
+    defaulting(
         "AUTH_VALIDATIONS_PER_MINUTE",
-        Some("100"),
+        "100",
         "Validations of one token; 0: no limit",
     ),
-    setting(
+    defaulting(
         "LICENSE_GRACE_DAYS",
-        Some("3"),
+        "3",
         "How long a subscription's licence stays active after its period",
     ),
     setting(
         "TEMPLATES_FILE",
-        None,
         "JSON file with the catalogue of templates by tier",
     ),
-    setting(
+    defaulting(
         "COMMERCE_IDEMPOTENCY_ENABLED",
-        Some("true"),
+        "true",
         "Remember webhook ids and refuse duplicates",
     ),
-    setting(
+    defaulting(
         "COMMERCE_PII_REDACTION_ENABLED",
-        Some("true"),
+        "true",
         "Keep personal data out of the logs",
     ),
-    setting(
+    defaulting(
         "WEBHOOK_DEDUPE_TTL_SECONDS",
-        Some("259200"),
+        "259200",
         "How long webhook ids are remembered",
     ),
     setting(
         "WEBHOOK_DUPLICATE_STATUS",
-        None,
         "Answer to a storefront duplicate: 409 or 200. Unset: 409, for woocommerce 200",
     ),
-    setting(
+    defaulting(
         "WEBHOOK_MAX_BODY_BYTES",
-        Some("2097152"),
+        "2097152",
         "Largest body of a webhook",
     ),
-    setting(
+    defaulting(
         "STOREFRONT_RATE_PER_SECOND",
-        Some("2"),
+        "2",
         "Deliveries a second per shop, in each ingress; 0: no limit",
     ),
     setting(
         "STOREFRONT_TOTAL_RATE_PER_SECOND",
-        None,
         "Deliveries a second of all shops; 0: no limit. Unset: 50 times a shop's, with STOREFRONT_SHOPS no limit",
     ),
-    setting(
+    defaulting(
         "PAYMENT_RATE_PER_SECOND",
-        Some("100"),
+        "100",
         "Payment events a second, in each ingress; 0: no limit",
     ),
-    setting(
+    defaulting(
         "COMMERCE_RATE_PER_SECOND",
-        Some("50"),
+        "50",
         "Calls a second per API key, in each ingress; 0: no limit",
     ),
     setting(
         "CHECKOUT_RETURN_ORIGINS",
-        None,
         "Origins that return_url may have, separated by commas. Unset: PUBLIC_URL's and this machine's",
     ),
-    setting(
+    defaulting(
         "CHECKOUT_ORDER_WAIT_SECONDS",
-        Some("3600"),
+        "3600",
         "How long the order of a checkout waits for the storefront's own order; 0: not at all",
     ),
-    setting(
+    defaulting(
         "PAYMENT_TOLERANCE_SECONDS",
-        Some("300"),
+        "300",
         "Age from which a payment signature is refused; 0: it is never too old",
     ),
     setting(
         "QR_BASE_URL",
-        None,
         "Beginning of the links in QR codes. Unset: PUBLIC_URL",
     ),
-    setting(
-        "QR_BOX_SIZE",
-        Some("10"),
-        "Width of a box of a QR code in pixels",
-    ),
-    setting(
+    defaulting("QR_BOX_SIZE", "10", "Width of a box of a QR code in pixels"),
+    defaulting(
         "QR_BORDER",
-        Some("4"),
+        "4",
         "Width of the empty border of a QR code in boxes",
     ),
-    setting(
+    defaulting(
         "QR_ERROR_CORRECTION",
-        Some("H"),
+        "H",
         "How much of a QR code may be damaged: L, M, Q or H for 7, 15, 25 or 30 %",
     ),
-    setting(
+    defaulting(
         "PUBLIC_PAGES",
-        Some("true"),
+        "true",
         "Serve the pages that QR codes lead to",
     ),
-    setting(
+    defaulting(
         "JOB_RETENTION_DAYS",
-        Some("7"),
+        "7",
         "How long bodies of finished jobs are kept",
     ),
-    setting(
+    defaulting(
         "NOTIFICATION_RETENTION_DAYS",
-        Some("90"),
+        "90",
         "How long rows about notifications are kept",
     ),
-    setting(
+    defaulting(
         "EVENT_RETENTION_DAYS",
-        Some("90"),
+        "90",
         "How long events are kept that were sent",
     ),
     secret(
         "PRIVACY_KEY",
         "Key of the hashes by which erased people are recognized, of the audit, receipts and links; it never changes. PostgreSQL needs it",
     ),
-    setting(
+    defaulting(
         "PRIVACY_EXPORT_URL",
-        Some("file://data/exports"),
+        "file://data/exports",
         "Where exports of customers' data are: file://FOLDER or s3://BUCKET/PREFIX",
     ),
     setting(
         "PRIVACY_EXPORT_S3_ENDPOINT",
-        None,
         "Address of the S3 service. Unset: the provider's own",
     ),
-    setting(
+    defaulting(
         "PRIVACY_EXPORT_S3_REGION",
-        Some("us-east-1"),
+        "us-east-1",
         "Region of the bucket",
     ),
     secret(
@@ -344,143 +318,131 @@ pub const SETTINGS: &[Setting] = &[
         "PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY",
         "Secret of that access key",
     ),
-    setting(
+    defaulting(
         "PRIVACY_EXPORT_RETENTION_DAYS",
-        Some("30"),
+        "30",
         "How long exports are kept",
     ),
-    setting(
+    defaulting(
         "PRIVACY_SHOP_REDACT_HOLD_SECONDS",
-        Some("3600"),
+        "3600",
         "How long the erasure of a shop can be cancelled",
     ),
-    setting(
+    defaulting(
         "MAX_CONNECTIONS",
-        Some("4096"),
+        "4096",
         "Connections that an ingress process serves; one client network may have an eighth",
     ),
-    setting(
+    defaulting(
         "KEEP_ALIVE_SECONDS",
-        Some("75"),
+        "75",
         "How long a connection is kept for another request; longer than a proxy in front keeps its own",
     ),
     setting(
         "TRUSTED_PROXIES",
-        None,
         "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas",
     ),
     setting(
         "ENDPOINT_NETWORKS",
-        None,
         "Private networks in which endpoints of webhooks may be, separated by commas",
     ),
     setting(
         "ALLOW_CLEARTEXT",
-        None,
         "Hosts to which credentials and data may go without encryption, separated by commas",
     ),
     setting(
         "SHOW_DELIVERIES",
-        None,
         "Whether waybill without a command prints a line for each delivery. Unset: on a terminal",
     ),
     setting(
         "LOG_FORMAT",
-        None,
         "human or json. Unset: human on a terminal, json elsewhere",
     ),
-    setting(
+    defaulting(
         "RUST_LOG",
-        Some("info"),
+        "info",
         "Log level, or target=level pairs separated by commas",
     ),
     setting(
         "OTEL_EXPORTER_OTLP_ENDPOINT",
-        None,
         "Collector for spans and metrics, such as http://127.0.0.1:4318. Unset: none are sent",
     ),
     setting(
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-        None,
         "The whole address for spans. Unset: the endpoint and /v1/traces",
     ),
     setting(
         "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-        None,
         "The whole address for metrics. Unset: the endpoint and /v1/metrics",
     ),
     secret(
         "OTEL_EXPORTER_OTLP_HEADERS",
         "Headers for the collector, name=value separated by commas, values percent-encoded",
     ),
-    setting(
+    defaulting(
         "OTEL_EXPORTER_OTLP_PROTOCOL",
-        Some("http/protobuf"),
+        "http/protobuf",
         "How the collector is spoken to; no other protocol is known",
     ),
-    setting(
+    defaulting(
         "OTEL_EXPORTER_OTLP_TIMEOUT",
-        Some("10000"),
+        "10000",
         "Milliseconds in which the collector must answer",
     ),
-    setting(
+    defaulting(
         "OTEL_SDK_DISABLED",
-        Some("false"),
+        "false",
         "true: neither spans nor metrics are sent",
     ),
     setting(
         "OTEL_TRACES_EXPORTER",
-        None,
         "otlp or none. Unset: spans are sent if an endpoint is set",
     ),
     setting(
         "OTEL_METRICS_EXPORTER",
-        None,
         "otlp or none. Unset: metrics are sent if an endpoint is set",
     ),
     setting(
         "OTEL_SERVICE_NAME",
-        None,
         "service.name of what is sent. Unset: that of OTEL_RESOURCE_ATTRIBUTES, or waybill",
     ),
     setting(
         "OTEL_RESOURCE_ATTRIBUTES",
-        None,
         "More attributes, name=value separated by commas, values percent-encoded",
     ),
-    setting(
+    defaulting(
         "OTEL_TRACES_SAMPLER",
-        Some("parentbased_always_on"),
+        "parentbased_always_on",
         "always_on, always_off, traceidratio, or one of these after parentbased_",
     ),
-    setting(
+    defaulting(
         "OTEL_TRACES_SAMPLER_ARG",
-        Some("1"),
+        "1",
         "With traceidratio the part of all traces, 0 to 1",
     ),
-    setting(
+    defaulting(
         "OTEL_BSP_SCHEDULE_DELAY",
-        Some("5000"),
+        "5000",
         "Milliseconds that a span waits at most",
     ),
-    setting(
+    defaulting(
         "OTEL_BSP_EXPORT_TIMEOUT",
-        Some("30000"),
+        "30000",
         "Milliseconds after which a batch is given up",
     ),
-    setting(
+    defaulting(
         "OTEL_BSP_MAX_QUEUE_SIZE",
-        Some("2048"),
+        "2048",
         "How many spans may wait; further ones are dropped",
     ),
-    setting(
+    defaulting(
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
-        Some("512"),
+        "512",
         "How many spans a request has at most",
     ),
-    setting(
+    defaulting(
         "OTEL_METRIC_EXPORT_INTERVAL",
-        Some("60000"),
+        "60000",
         "Milliseconds between two requests with metrics",
     ),
 ];
