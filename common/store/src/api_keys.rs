@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::sql::{Db, Error, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::api_key::{Rights, Scope, Shops, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -73,7 +73,7 @@ pub async fn of_account(db: &Db, account: i64, now: Timestamp) -> Result<Vec<Kno
     )
     .bind(account)
     .bind(now.0)
-    .all(known)
+    .all(Known::from_row)
     .await
 }
 
@@ -95,10 +95,11 @@ pub async fn delete_ended(tx: &mut Tx, name: &str, now: Timestamp) -> Result<u64
 }
 
 /// A key that may be used now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Known {
     pub id: Uuid,
     pub name: String,
+    #[with(rights)]
     pub rights: Rights,
     pub last_used_at: Option<Timestamp>,
 }
@@ -112,17 +113,8 @@ pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Opt
     )
     .bind(hash.to_vec())
     .bind(now.0)
-    .first(known)
+    .first(Known::from_row)
     .await
-}
-
-fn known(row: &Row) -> Result<Known> {
-    Ok(Known {
-        id: row.get("id")?,
-        name: row.get("name")?,
-        rights: rights(row)?,
-        last_used_at: time(row, "last_used_at")?,
-    })
 }
 
 /// The name of a key that may be used now.
@@ -198,7 +190,7 @@ pub async fn find(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<ApiKeyEntr
 }
 
 /// A key as a file has it, from which no key can be made that somebody could use who does not have it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, FromRow)]
 #[serde(deny_unknown_fields)]
 pub struct Exported {
     pub id: Uuid,
@@ -218,32 +210,15 @@ pub struct Exported {
 
 /// Every key that may be used, but for those of development, the oldest first.
 pub async fn exported(db: &Db, now: Timestamp) -> Result<Vec<Exported>> {
-    let rows = db
-        .query(
-            "select id, name, hash, scopes, shops, account, created_at, expires_at from api_keys
+    db.query(
+        "select id, name, hash, scopes, shops, account, created_at, expires_at from api_keys
              where revoked_at is null and (expires_at is null or expires_at > $1) and name <> $2
              order by created_at, id",
-        )
-        .bind(now.0)
-        .bind(DEVELOPMENT)
-        .fetch_all()
-        .await?;
-    let exported = rows.iter().map(|row| {
-        let hash: Vec<u8> = row.get("hash")?;
-        Ok(Exported {
-            id: row.get("id")?,
-            name: row.get("name")?,
-            hash: hash
-                .try_into()
-                .map_err(|_| Error::Decode("the hash of a key has 32 bytes".into()))?,
-            scopes: row.get("scopes")?,
-            shops: row.get("shops")?,
-            account: row.get("account")?,
-            created_at: row.get("created_at")?,
-            expires_at: row.get("expires_at")?,
-        })
-    });
-    exported.collect()
+    )
+    .bind(now.0)
+    .bind(DEVELOPMENT)
+    .all(Exported::from_row)
+    .await
 }
 
 /// Adds a key of a file. False when there is one with its id or the same key.
@@ -266,18 +241,18 @@ pub async fn import(tx: &mut Tx, key: &Exported) -> Result<bool> {
 }
 
 fn entry(row: &Row, now: Timestamp) -> Result<ApiKeyEntry> {
-    let expires_at = time(row, "expires_at")?;
-    let revoked_at = time(row, "revoked_at")?;
+    let expires_at = row.get("expires_at")?;
+    let revoked_at = row.get("revoked_at")?;
     Ok(ApiKeyEntry {
         id: row.get("id")?,
         name: row.get("name")?,
         state: State::of(expires_at, revoked_at, now),
         rights: rights(row)?,
         account: row.get("account")?,
-        created_at: Timestamp(row.get("created_at")?),
+        created_at: row.get("created_at")?,
         expires_at,
         revoked_at,
-        last_used_at: time(row, "last_used_at")?,
+        last_used_at: row.get("last_used_at")?,
     })
 }
 
@@ -288,10 +263,6 @@ pub async fn revoke(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<bool> {
         .bind(id)
         .changed_one()
         .await
-}
-
-fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
-    Ok(row.get::<Option<i64>>(column)?.map(Timestamp))
 }
 
 /// The rights of a key, from its columns `scopes` and `shops`. A scope that this version does not know is

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::privacy::Keys;
 use domain::privacy::transparency::{Hash, Tree, record_hash};
 use domain::time::Timestamp;
@@ -88,7 +88,7 @@ pub struct NewEntry<'a> {
 }
 
 /// What was done to people's data, by whom, when.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema, FromRow)]
 #[schema(as = AuditEntry)]
 pub struct AuditEntry {
     pub number: i64,
@@ -103,11 +103,14 @@ pub struct AuditEntry {
     pub shop: Option<String>,
     /// Counts and ids.
     #[schema(value_type = Object)]
+    #[with(details)]
     pub details: Value,
     /// The hash of this entry as a leaf of the log, in hex.
+    #[with(hash)]
     pub hash: String,
     /// The details as they were written.
     #[serde(skip)]
+    #[column("details")]
     text: String,
 }
 
@@ -242,21 +245,19 @@ async fn insert(
             };
             let hash = record_hash(leaf.text().as_bytes());
             tree.push(hash);
-            (number, at.0, new, details, hash)
+            [
+                column("number", number),
+                column("at", *at),
+                column("actor", new.actor),
+                column("action", new.action),
+                column("object_id", new.object_id),
+                column("shop", new.shop),
+                column("details", details),
+                column("hash", hash.0.to_vec()),
+            ]
         })
         .collect();
-    let rows = || rows.iter();
-    let columns = [
-        column("number", rows().map(|(number, ..)| *number)),
-        column("at", rows().map(|(_, at, ..)| *at)),
-        column("actor", rows().map(|(_, _, new, ..)| new.actor)),
-        column("action", rows().map(|(_, _, new, ..)| new.action)),
-        column("object_id", rows().map(|(_, _, new, ..)| new.object_id)),
-        column("shop", rows().map(|(_, _, new, ..)| new.shop)),
-        column("details", rows().map(|(.., details, _)| details.as_str())),
-        column("hash", rows().map(|(.., hash)| hash.0.as_slice())),
-    ];
-    tx.insert("audit", &columns, "").await?;
+    tx.insert("audit", rows, "").await?;
     Ok(())
 }
 
@@ -285,7 +286,12 @@ pub async fn list(
             .bind(after)
             .bind(limit),
     };
-    query.fetch_all().await?.iter().map(read).collect()
+    query
+        .fetch_all()
+        .await?
+        .iter()
+        .map(AuditEntry::from_row)
+        .collect()
 }
 
 /// The newest entries, newest first.
@@ -295,17 +301,15 @@ pub async fn newest(db: &Db, limit: i64) -> Result<Vec<AuditEntry>> {
 
 /// The newest entries before this number, newest first.
 pub async fn before(db: &Db, number: i64, limit: i64) -> Result<Vec<AuditEntry>> {
-    let rows = db
-        .query(
-            "select number, at, actor, action, object_id, shop, details, hash from audit
+    db.query(
+        "select number, at, actor, action, object_id, shop, details, hash from audit
              where number < $1
              order by number desc limit $2",
-        )
-        .bind(number)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+    )
+    .bind(number)
+    .bind(limit)
+    .all(AuditEntry::from_row)
+    .await
 }
 
 /// The result of a check of the whole log.
@@ -402,7 +406,7 @@ pub async fn verify_with(
             break check.end(head.is_some(), tree.as_ref());
         }
         for row in &rows {
-            let entry = read(row)?;
+            let entry = AuditEntry::from_row(row)?;
             if let Err(broken) = check.entry(&entry) {
                 break 'log Some(broken);
             }
@@ -597,20 +601,14 @@ impl AuditEntry {
     }
 }
 
-fn read(row: &Row) -> Result<AuditEntry> {
+/// An entry that somebody changed need not be JSON any more.
+fn details(row: &Row) -> Result<Value> {
     let text: String = row.get("details")?;
-    Ok(AuditEntry {
-        number: row.get("number")?,
-        at: Timestamp(row.get("at")?),
-        actor: row.get("actor")?,
-        action: row.get("action")?,
-        object_id: row.get("object_id")?,
-        shop: row.get("shop")?,
-        // An entry that somebody changed need not be JSON any more.
-        details: serde_json::from_str(&text).unwrap_or_default(),
-        hash: hex::encode(row.get::<Vec<u8>>("hash")?),
-        text,
-    })
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+fn hash(row: &Row) -> Result<String> {
+    row.get::<Vec<u8>>("hash").map(hex::encode)
 }
 
 #[cfg(test)]

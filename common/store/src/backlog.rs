@@ -97,7 +97,7 @@ pub async fn queues(db: &Db, now: Timestamp) -> Result<Vec<Line>> {
         };
         line.due += row.get::<i64>("due")?;
         line.later += row.get::<i64>("later")?;
-        let since = row.get::<Option<i64>>("due_since")?.map(Timestamp);
+        let since = row.get("due_since")?;
         line.due_since = match (line.due_since, since) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use crate::audit::By;
 use crate::jobs::ended::{Cursor, Filter};
 use crate::jobs::operate::Action;
-use crate::jobs::parsed;
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Row, Tx};
+use domain::job::Queue;
 use domain::names::{Unknown, unknown};
 use domain::time::Timestamp;
 
@@ -28,7 +28,7 @@ pub enum State {
     Done,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Operation {
     pub id: Uuid,
     #[serde(serialize_with = "crate::as_text")]
@@ -53,6 +53,7 @@ pub struct Operation {
     pub passed_over: i64,
     pub refused: i64,
     #[serde(skip)]
+    #[with(cursor)]
     pub cursor: Option<Cursor>,
     pub created_at: Timestamp,
     pub begins_at: Timestamp,
@@ -178,7 +179,7 @@ pub async fn change(db: &Db, by: By<'_>, id: Uuid, change: Change) -> Result<boo
     Ok(true)
 }
 
-/// A statement that reads operations with what [`read`] needs.
+/// A statement that reads operations with what an [`Operation`] has.
 macro_rules! operations {
     ($which:literal) => {
         concat!(
@@ -193,14 +194,14 @@ macro_rules! operations {
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Operation>> {
     let row = db.query(operations!("where id = $1")).bind(id);
-    row.first(read).await
+    row.first(Operation::from_row).await
 }
 
 /// The newest operations, the newest first.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Operation>> {
     db.query(operations!("order by created_at desc, id desc limit $1"))
         .bind(limit)
-        .all(read)
+        .all(Operation::from_row)
         .await
 }
 
@@ -211,7 +212,7 @@ pub async fn due(db: &Db, now: Timestamp) -> Result<Option<Operation>> {
          order by begins_at, id limit 1"
     ))
     .bind(now.0)
-    .first(read)
+    .first(Operation::from_row)
     .await
 }
 
@@ -274,35 +275,14 @@ pub async fn note_error(db: &Db, id: Uuid, error: &str) -> Result<()> {
         .await
 }
 
-fn read(row: &Row) -> Result<Operation> {
-    let queue: Option<String> = row.get("cursor_queue")?;
-    let cursor = match queue {
-        None => None,
-        Some(_) => Some(Cursor {
-            queue: parsed(row, "cursor_queue")?,
-            died_at: Timestamp(row.get("cursor_died_at")?),
+fn cursor(row: &Row) -> Result<Option<Cursor>> {
+    let queue: Option<Queue> = row.get("cursor_queue")?;
+    let read = |queue| {
+        Ok(Cursor {
+            queue,
+            died_at: row.get("cursor_died_at")?,
             job: row.get("cursor_job")?,
-        }),
+        })
     };
-    Ok(Operation {
-        id: row.get("id")?,
-        action: parsed(row, "action")?,
-        queue: row.get("queue")?,
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        error: row.get("error")?,
-        died_until: Timestamp(row.get("died_until")?),
-        rate: row.get("rate")?,
-        actor: row.get("actor")?,
-        state: parsed(row, "state")?,
-        found: row.get("found")?,
-        done: row.get("done")?,
-        passed_over: row.get("passed_over")?,
-        refused: row.get("refused")?,
-        cursor,
-        created_at: Timestamp(row.get("created_at")?),
-        begins_at: Timestamp(row.get("begins_at")?),
-        finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
-        last_error: row.get("last_error")?,
-    })
+    queue.map(read).transpose()
 }

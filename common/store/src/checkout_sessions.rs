@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::sql::{Column, Db, Result, Row, Tx, column};
-use crate::versions::{self, Versions};
+use crate::sql::{Cell, Db, Result, Row, Tx, column};
+use crate::versions::{self, Versions, value};
 use crate::{json, parsed, payments};
 use domain::event::LastEvent;
 use domain::money::Currency;
@@ -31,124 +31,74 @@ pub async fn insert_new(
     sessions: &BTreeMap<String, SessionEntry>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows: Vec<(&str, &SessionEntry)> =
-        sessions.iter().map(|(id, it)| (id.as_str(), it)).collect();
-    let inserted = insert(tx, &rows, now, "on conflict (id) do nothing returning id").await?;
+    let rows = sessions.iter().map(|(id, entry)| row(id, entry, now));
+    let new = "on conflict (id) do nothing returning id";
+    let inserted = tx
+        .insert("checkout_sessions", rows.collect::<Result<_>>()?, new)
+        .await?;
     inserted.iter().map(|row| row.get("id")).collect()
 }
 
 /// Overwrites sessions whose rows this transaction has inserted or locked.
 pub async fn save(tx: &mut Tx, sessions: &[(&str, &SessionEntry)], now: Timestamp) -> Result<()> {
-    insert(
-        tx,
-        sessions,
-        now,
-        "on conflict (id) do update
-         set mode = excluded.mode, payment_status = excluded.payment_status,
-             total_minor = excluded.total_minor, currency = excluded.currency,
-             payment_intent = excluded.payment_intent, subscription = excluded.subscription,
-             invoice = excluded.invoice, customer_id = excluded.customer_id,
-             client_reference_id = excluded.client_reference_id, pact_id = excluded.pact_id,
-             subtotal_minor = excluded.subtotal_minor,
-             discount_minor = excluded.discount_minor, added_minor = excluded.added_minor,
-             fulfillment_cycle = excluded.fulfillment_cycle,
-             email = excluded.email, email_key = excluded.email_key, versions = excluded.versions, shop = excluded.shop,
-             order_id = excluded.order_id, events_at = excluded.events_at,
-             updated_at = excluded.updated_at",
-    )
-    .await?;
-    Ok(())
+    let rows = sessions.iter().map(|(id, entry)| row(id, entry, now));
+    tx.overwrite("checkout_sessions", "id", rows.collect::<Result<_>>()?, "")
+        .await
 }
 
-async fn insert(
-    tx: &mut Tx,
-    sessions: &[(&str, &SessionEntry)],
-    now: Timestamp,
-    rest: &str,
-) -> Result<Vec<Row>> {
-    let records = || sessions.iter().map(|(_, entry)| &entry.record);
-    let orders = || sessions.iter().map(|(_, entry)| entry.order.as_ref());
-    let versions: Vec<String> = records().map(part_versions).collect::<Result<_>>()?;
-    let emails: Vec<Option<String>> = records()
-        .map(|it| it.email.as_ref().map(|part| email_key(&part.value.0)))
-        .collect();
-    let part = |part: fn(&Record) -> &Option<Part<String>>| {
-        records().map(move |it| part(it).as_ref().map(|part| part.value.as_str()))
-    };
-    let minor = |part: fn(&Record) -> &Option<Part<i64>>| {
-        records().map(move |it| part(it).as_ref().map(|part| part.value))
-    };
-    let columns: Vec<Column<'_>> = vec![
-        column("id", sessions.iter().map(|(id, _)| *id)),
-        column(
-            "mode",
-            records().map(|it| it.mode.as_ref().map(|part| part.value.as_str())),
-        ),
-        column(
-            "payment_status",
-            records().map(|it| it.payment_status.as_ref().map(PaymentStatus::as_str)),
-        ),
-        column(
-            "total_minor",
-            records().map(|it| it.total.as_ref().map(|part| part.value)),
-        ),
-        column(
-            "currency",
-            records().map(|it| it.currency.as_ref().map(|part| part.value.as_str())),
-        ),
-        column("subtotal_minor", minor(|it| &it.subtotal)),
-        column("discount_minor", minor(|it| &it.discount)),
-        column("added_minor", minor(|it| &it.added)),
-        column("fulfillment_cycle", part(|it| &it.cycle)),
-        column("payment_intent", part(|it| &it.payment_intent)),
-        column("subscription", part(|it| &it.subscription)),
-        column("invoice", part(|it| &it.invoice)),
-        column("customer_id", part(|it| &it.customer)),
-        column("client_reference_id", part(|it| &it.client_reference_id)),
-        column("pact_id", part(|it| &it.pact_id)),
-        column(
-            "email",
-            records().map(|it| it.email.as_ref().map(|part| part.value.0.as_str())),
-        ),
-        column("email_key", emails.iter().map(Option::as_deref)),
-        column("versions", versions.iter().map(String::as_str)),
-        column(
-            "shop",
-            orders().map(|order| order.map(|key| key.0.as_str())),
-        ),
-        column("order_id", orders().map(|order| order.map(|key| key.1))),
-        column(
-            "events_at",
-            sessions.iter().map(|(_, entry)| entry.events_at.millis()),
-        ),
-        column("created_at", sessions.iter().map(|_| now.0)),
-        column("updated_at", sessions.iter().map(|_| now.0)),
-    ];
-    tx.insert("checkout_sessions", &columns, rest).await
+fn row<'a>(id: &'a str, entry: &'a SessionEntry, now: Timestamp) -> Result<[Cell<'a>; 23]> {
+    let record = &entry.record;
+    let minor = |part: &Option<Part<i64>>| part.as_ref().map(|part| part.value);
+    let status = record.payment_status.as_ref().map(PaymentStatus::as_str);
+    let currency = record.currency.as_ref().map(|part| part.value.as_str());
+    let email = record.email.as_ref().map(|part| part.value.0.as_str());
+    let order = entry.order.as_ref();
+    Ok([
+        column("id", id),
+        column("mode", record.mode.as_ref().map(|part| part.value.as_str())),
+        column("payment_status", status),
+        column("total_minor", minor(&record.total)),
+        column("currency", currency),
+        column("subtotal_minor", minor(&record.subtotal)),
+        column("discount_minor", minor(&record.discount)),
+        column("added_minor", minor(&record.added)),
+        column("fulfillment_cycle", value(&record.cycle)),
+        column("payment_intent", value(&record.payment_intent)),
+        column("subscription", value(&record.subscription)),
+        column("invoice", value(&record.invoice)),
+        column("customer_id", value(&record.customer)),
+        column("client_reference_id", value(&record.client_reference_id)),
+        column("pact_id", value(&record.pact_id)),
+        column("email", email),
+        column("email_key", email.map(email_key)),
+        column("versions", part_versions(record)?),
+        column("shop", order.map(|key| &key.0)),
+        column("order_id", order.map(|key| key.1)),
+        column("events_at", entry.events_at.millis()),
+        column("created_at", now),
+        column("updated_at", now),
+    ])
 }
 
 fn part_versions(record: &Record) -> Result<String> {
     let parts = [
-        ("mode", versions::of(record.mode.as_ref())),
-        ("total", versions::of(record.total.as_ref())),
-        ("currency", versions::of(record.currency.as_ref())),
-        ("subtotal", versions::of(record.subtotal.as_ref())),
-        ("discount", versions::of(record.discount.as_ref())),
-        ("added", versions::of(record.added.as_ref())),
-        ("cycle", versions::of(record.cycle.as_ref())),
-        (
-            "payment_intent",
-            versions::of(record.payment_intent.as_ref()),
-        ),
-        ("subscription", versions::of(record.subscription.as_ref())),
-        ("invoice", versions::of(record.invoice.as_ref())),
-        ("customer", versions::of(record.customer.as_ref())),
+        ("mode", versions::of(&record.mode)),
+        ("total", versions::of(&record.total)),
+        ("currency", versions::of(&record.currency)),
+        ("subtotal", versions::of(&record.subtotal)),
+        ("discount", versions::of(&record.discount)),
+        ("added", versions::of(&record.added)),
+        ("cycle", versions::of(&record.cycle)),
+        ("payment_intent", versions::of(&record.payment_intent)),
+        ("subscription", versions::of(&record.subscription)),
+        ("invoice", versions::of(&record.invoice)),
+        ("customer", versions::of(&record.customer)),
         (
             "client_reference_id",
-            versions::of(record.client_reference_id.as_ref()),
+            versions::of(&record.client_reference_id),
         ),
-        ("pact_id", versions::of(record.pact_id.as_ref())),
-        ("email", versions::of(record.email.as_ref())),
+        ("pact_id", versions::of(&record.pact_id)),
+        ("email", versions::of(&record.email)),
     ];
     json(&Versions::of(parts))
 }
@@ -264,30 +214,19 @@ pub struct Bought {
 /// The sessions of orders with these ids, in all shops.
 pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> {
     tx.query(
-        "select checkout_sessions.mode as mode,
-                checkout_sessions.payment_status as payment_status,
-                checkout_sessions.total_minor as total_minor,
-                checkout_sessions.currency as currency,
-                checkout_sessions.payment_intent as payment_intent,
-                checkout_sessions.subscription as subscription,
-                checkout_sessions.invoice as invoice,
-                checkout_sessions.customer_id as customer_id,
-                checkout_sessions.client_reference_id as client_reference_id,
-                checkout_sessions.pact_id as pact_id, checkout_sessions.email as email,
-                checkout_sessions.versions as versions, checkout_sessions.shop as shop,
-                checkout_sessions.order_id as order_id,
-                checkout_sessions.events_at as events_at,
-                checkout_sessions.subtotal_minor as subtotal_minor,
-                checkout_sessions.discount_minor as discount_minor,
-                checkout_sessions.added_minor as added_minor,
-                checkout_sessions.fulfillment_cycle as fulfillment_cycle,
+        "select checkout_sessions.mode, checkout_sessions.payment_status,
+                checkout_sessions.total_minor, checkout_sessions.currency,
+                checkout_sessions.payment_intent, checkout_sessions.subscription,
+                checkout_sessions.invoice, checkout_sessions.customer_id,
+                checkout_sessions.client_reference_id, checkout_sessions.pact_id,
+                checkout_sessions.email, checkout_sessions.versions, checkout_sessions.shop,
+                checkout_sessions.order_id, checkout_sessions.events_at,
+                checkout_sessions.subtotal_minor, checkout_sessions.discount_minor,
+                checkout_sessions.added_minor, checkout_sessions.fulfillment_cycle,
                 payments.id as payment_id, payments.pact_id as payment_agreement,
-                payments.currency as payment_currency,
-                payments.received_minor as received_minor,
-                payments.refunded_minor as refunded_minor, payments.state as state,
-                payments.canceled_at as canceled_at,
-                payments.fulfillment_cycle as payment_cycle,
-                subscriptions.period_end_at as period_end_at
+                payments.currency as payment_currency, payments.received_minor,
+                payments.refunded_minor, payments.state, payments.canceled_at,
+                payments.fulfillment_cycle as payment_cycle, subscriptions.period_end_at
          from checkout_sessions
          left join payments on payments.id = checkout_sessions.payment_intent
          left join subscriptions on subscriptions.id = checkout_sessions.subscription

@@ -4,16 +4,18 @@
 use uuid::Uuid;
 
 use crate::api_keys::rights;
-use crate::sql::{Db, Result, Tx};
+use crate::sql::{Db, FromRow, Result, Tx};
 use domain::api_key::Rights;
 use domain::time::Timestamp;
 
 /// A session that is good now, with what its key says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Session {
+    #[column("id")]
     pub key: Uuid,
     /// The name of the key.
     pub name: String,
+    #[with(rights)]
     pub rights: Rights,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -41,9 +43,8 @@ pub async fn insert(
 /// The session with this hash, if neither it nor its key has ended.
 pub async fn find(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Option<Session>> {
     db.query(
-        "select api_keys.id as id, api_keys.name as name, api_keys.scopes as scopes,
-                api_keys.shops as shops, console_sessions.created_at as created_at,
-                console_sessions.expires_at as expires_at
+        "select api_keys.id, api_keys.name, api_keys.scopes, api_keys.shops,
+                console_sessions.created_at, console_sessions.expires_at
          from console_sessions join api_keys on api_keys.id = console_sessions.api_key_id
          where console_sessions.hash = $1 and console_sessions.expires_at > $2
            and api_keys.revoked_at is null
@@ -51,15 +52,7 @@ pub async fn find(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Option<Sess
     )
     .bind(hash.to_vec())
     .bind(now.0)
-    .first(|row| {
-        Ok(Session {
-            key: row.get("id")?,
-            name: row.get("name")?,
-            rights: rights(row)?,
-            created_at: Timestamp(row.get("created_at")?),
-            expires_at: Timestamp(row.get("expires_at")?),
-        })
-    })
+    .first(Session::from_row)
     .await
 }
 

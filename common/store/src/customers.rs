@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::sql::{Db, Result, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::order::Customer;
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
@@ -18,8 +18,8 @@ pub struct Seen<'a> {
 }
 
 /// Merges what orders say about their customers, including older orders.
-pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()> {
-    let mut customers: BTreeMap<(&str, i64), (i64, [StatedField<'_>; 4])> = BTreeMap::new();
+pub async fn upsert<'a>(tx: &mut Tx, seen: &[Seen<'a>], now: Timestamp) -> Result<()> {
+    let mut customers: BTreeMap<(&str, i64), (i64, [StatedField<'a>; 4])> = BTreeMap::new();
     for one in seen {
         let (newest, fields) = customers
             .entry((one.shop, one.id))
@@ -42,32 +42,26 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
             }
         }
     }
-    let fields = || customers.values().map(|(_, fields)| fields);
-    let value = |index: usize| fields().map(move |fields| fields[index].value);
-    let at = |index: usize| fields().map(move |fields| fields[index].at);
-    let found_by = |index: usize, key: fn(&str) -> String| -> Vec<Option<String>> {
-        fields()
-            .map(|fields| fields[index].value.map(key))
-            .collect()
-    };
-    let (emails, phones) = (found_by(0, email_key), found_by(1, phone_key));
-    let columns = [
-        column("shop", customers.keys().map(|(shop, _)| *shop)),
-        column("id", customers.keys().map(|(_, id)| *id)),
-        column("email", value(0)),
-        column("phone", value(1)),
-        column("first_name", value(2)),
-        column("last_name", value(3)),
-        column("email_key", emails.iter().map(Option::as_deref)),
-        column("phone_key", phones.iter().map(Option::as_deref)),
-        column("email_at", at(0)),
-        column("phone_at", at(1)),
-        column("first_name_at", at(2)),
-        column("last_name_at", at(3)),
-        column("version_at", customers.values().map(|(newest, _)| *newest)),
-        column("updated_at", customers.iter().map(|_| now.0)),
-    ];
-    tx.insert("customers", &columns, &MERGE).await?;
+    let rows = customers.iter().map(|(&(shop, id), (newest, fields))| {
+        let [email, phone, first_name, last_name] = *fields;
+        [
+            column("shop", shop),
+            column("id", id),
+            column("email", email.value),
+            column("phone", phone.value),
+            column("first_name", first_name.value),
+            column("last_name", last_name.value),
+            column("email_key", email.value.map(email_key)),
+            column("phone_key", phone.value.map(phone_key)),
+            column("email_at", email.at),
+            column("phone_at", phone.at),
+            column("first_name_at", first_name.at),
+            column("last_name_at", last_name.at),
+            column("version_at", *newest),
+            column("updated_at", now),
+        ]
+    });
+    tx.insert("customers", rows.collect(), &MERGE).await?;
     Ok(())
 }
 
@@ -124,7 +118,7 @@ static MERGE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// A customer as an operator sees it, without personal data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromRow)]
 pub struct Summary {
     pub updated_at: Timestamp,
     /// When the person was erased.
@@ -132,17 +126,9 @@ pub struct Summary {
 }
 
 pub async fn find(db: &Db, shop: &str, id: i64) -> Result<Option<Summary>> {
-    let row = db
-        .query("select updated_at, redacted_at from customers where shop = $1 and id = $2")
+    db.query("select updated_at, redacted_at from customers where shop = $1 and id = $2")
         .bind(shop)
         .bind(id)
-        .fetch_optional()
-        .await?;
-    let read = |row: crate::sql::Row| {
-        Ok(Summary {
-            updated_at: Timestamp(row.get("updated_at")?),
-            redacted_at: row.get::<Option<i64>>("redacted_at")?.map(Timestamp),
-        })
-    };
-    row.map(read).transpose()
+        .first(Summary::from_row)
+        .await
 }

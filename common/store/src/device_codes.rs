@@ -99,11 +99,11 @@ pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
     Ok(Some(Login {
         state: state.ok_or_else(|| Error::Decode("an unknown state".into()))?,
         interval: Duration::from_secs(interval.unsigned_abs()),
-        expires_at: Timestamp(row.get("expires_at")?),
-        next_poll_at: Timestamp(row.get("next_poll_at")?),
+        expires_at: row.get("expires_at")?,
+        next_poll_at: row.get("next_poll_at")?,
         is_paused: interval < 0,
         token: row.get("token")?,
-        token_until: row.get::<Option<i64>>("token_until")?.map(Timestamp),
+        token_until: row.get("token_until")?,
     }))
 }
 

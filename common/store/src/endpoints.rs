@@ -25,7 +25,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::sql::{Db, Error, FromRow, Result, Row, Tx, column};
 
 /// How many events of an endpoint may wait before its cursor stands. An endpoint that is away comes
 /// nowhere near it, because it is tried more and more rarely. One that accepts some kinds of events
@@ -44,7 +44,7 @@ const DELIVERY_NOTED: Duration = Duration::from_mins(1);
 const AWAY: Duration = Duration::from_mins(5);
 
 /// An endpoint without its secrets.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema, FromRow)]
 #[schema(as = Endpoint)]
 pub struct Endpoint {
     pub id: Uuid,
@@ -53,6 +53,7 @@ pub struct Endpoint {
     /// The patterns of types whose events it gets.
     #[serde(serialize_with = "texts")]
     #[schema(value_type = Vec<String>)]
+    #[with(types)]
     pub types: Vec<Pattern>,
     #[schema(value_type = String, example = "active")]
     pub state: State,
@@ -65,13 +66,14 @@ pub struct Endpoint {
     /// When it last accepted a webhook, to the minute.
     pub delivered_at: Option<Timestamp>,
     /// Until when its former secret signs too.
+    #[column("former_until")]
     pub former_secret_until: Option<Timestamp>,
     pub created_at: Timestamp,
     #[serde(skip)]
     pub position: i64,
 }
 
-/// A statement that reads endpoints with what [`read`] and [`with_secrets`] need.
+/// A statement that reads endpoints with what an [`Endpoint`] has, and its secrets.
 macro_rules! endpoints {
     ($which:literal) => {
         concat!(
@@ -90,30 +92,10 @@ fn texts<S: serde::Serializer>(
     serializer.collect_seq(patterns.iter().map(Pattern::as_str))
 }
 
-fn read(row: &Row) -> Result<Endpoint> {
-    let time = |column: &str| -> Result<Option<Timestamp>> {
-        Ok(row.get::<Option<i64>>(column)?.map(Timestamp))
-    };
+fn types(row: &Row) -> Result<Vec<Pattern>> {
     let kinds: String = row.get("kinds")?;
-    let state: String = row.get("state")?;
-    Ok(Endpoint {
-        id: row.get("id")?,
-        url: row.get("url")?,
-        types: kinds
-            .split_whitespace()
-            .filter_map(|kind| kind.parse().ok())
-            .collect(),
-        state: state
-            .parse()
-            .map_err(|error| Error::Decode(Box::new(error)))?,
-        failing_since: time("failing_since")?,
-        failures: row.get("failures")?,
-        last_error: row.get("last_error")?,
-        delivered_at: time("delivered_at")?,
-        former_secret_until: time("former_until")?,
-        created_at: Timestamp(row.get("created_at")?),
-        position: row.get("position")?,
-    })
+    let kinds = kinds.split_whitespace();
+    Ok(kinds.filter_map(|kind| kind.parse().ok()).collect())
 }
 
 /// A new endpoint, which gets the events after `position`.
@@ -144,13 +126,13 @@ pub async fn insert(tx: &mut Tx, keys: &Keys, new: NewEndpoint<'_>, now: Timesta
 /// Every endpoint, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<Endpoint>> {
     db.query(endpoints!(" order by created_at, id"))
-        .all(read)
+        .all(Endpoint::from_row)
         .await
 }
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Endpoint>> {
     let row = db.query(endpoints!(" where id = $1")).bind(id);
-    row.fetch_optional().await?.as_ref().map(read).transpose()
+    row.first(Endpoint::from_row).await
 }
 
 /// How many endpoints are in each state.
@@ -195,7 +177,7 @@ pub async fn with_secrets(
     let Some(row) = row.fetch_optional().await? else {
         return Ok(None);
     };
-    let endpoint = read(&row)?;
+    let endpoint = Endpoint::from_row(&row)?;
     let mut secrets = vec![unseal(keys, id, &row.get::<Vec<u8>>("secret")?)?];
     let former: Option<Vec<u8>> = row.get("former_secret")?;
     if let (Some(former), Some(until)) = (former, endpoint.former_secret_until)
@@ -302,7 +284,7 @@ pub async fn delivered(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> Resu
 /// of an endpoint holds this lock, so that no event waits for one that has just ended.
 pub async fn lock(tx: &mut Tx, id: Uuid) -> Result<Option<Endpoint>> {
     let row = tx.query(endpoints!(" where id = $1 for update")).bind(id);
-    row.fetch_optional().await?.as_ref().map(read).transpose()
+    row.first(Endpoint::from_row).await
 }
 
 /// The object of an event: its shop, empty for none, and its id.
@@ -341,15 +323,17 @@ pub struct Waiting {
 
 /// Adds waiting events of an endpoint, which is locked.
 pub async fn insert_waiting(tx: &mut Tx, id: Uuid, waiting: &[Waiting]) -> Result<()> {
-    let columns = [
-        column("endpoint_id", waiting.iter().map(|_| id)),
-        column("event_id", waiting.iter().map(|it| it.event_id)),
-        column("position", waiting.iter().map(|it| it.position)),
-        column("shop", waiting.iter().map(|it| it.object.0.as_str())),
-        column("object_id", waiting.iter().map(|it| it.object.1.as_str())),
-        column("job_id", waiting.iter().map(|it| it.job_id)),
-    ];
-    tx.insert("outgoing_webhooks", &columns, "").await?;
+    let rows = waiting.iter().map(|it| {
+        [
+            column("endpoint_id", id),
+            column("event_id", it.event_id),
+            column("position", it.position),
+            column("shop", &it.object.0),
+            column("object_id", &it.object.1),
+            column("job_id", it.job_id),
+        ]
+    });
+    tx.insert("outgoing_webhooks", rows.collect(), "").await?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ pub mod file;
 
 use bytes::Bytes;
 
-use crate::sql::{Db, Error, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, State};
 use domain::time::Timestamp;
 
@@ -118,7 +118,7 @@ pub async fn first_since(db: &Db, entry: i64) -> Result<Option<Timestamp>> {
          order by number limit 1",
     )
     .bind(entry)
-    .first(|row| Ok(Timestamp(row.get("at")?)))
+    .first(|row| row.get("at"))
     .await
 }
 
@@ -235,11 +235,13 @@ begin
 end $$";
 
 /// A job with a body that may be about somebody.
+#[derive(FromRow)]
 pub struct Kept {
     pub id: JobId,
     /// The topic or event type, in the provider's spelling.
     pub kind: String,
     pub shop: Option<String>,
+    #[with(body)]
     pub body: Bytes,
     pub state: State,
 }
@@ -299,7 +301,7 @@ pub async fn scan(
         query = query.bind(texts.get(nth).map(String::as_bytes));
     }
     let query = query.bind(window.0.unwrap_or(JobId::max())).bind(BODIES);
-    let kept: Vec<Kept> = query.bind(shop).bind(ids).all(read).await?;
+    let kept: Vec<Kept> = query.bind(shop).bind(ids).all(Kept::from_row).await?;
     let (last, rest) = match kept.last() {
         Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => (Some(last.id), Some(window)),
         _ => (window.0, None),
@@ -337,7 +339,7 @@ pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>>
     )
     .bind(after)
     .bind(limit)
-    .all(read)
+    .all(Kept::from_row)
     .await
 }
 
@@ -348,7 +350,7 @@ pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
          where body is not null and id in ($1..)",
     )
     .bind(ids)
-    .all(read)
+    .all(Kept::from_row)
     .await
 }
 
@@ -362,7 +364,7 @@ pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<K
     )
     .bind(after)
     .bind(until)
-    .all(read)
+    .all(Kept::from_row)
     .await
 }
 
@@ -376,16 +378,6 @@ pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Resu
         .await
 }
 
-fn read(row: &Row) -> Result<Kept> {
-    let state: String = row.get("state")?;
-    let state = state
-        .parse()
-        .map_err(|error| Error::Decode(Box::new(error)))?;
-    Ok(Kept {
-        id: row.get("id")?,
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        body: Bytes::from(row.get::<Vec<u8>>("body")?),
-        state,
-    })
+fn body(row: &Row) -> Result<Bytes> {
+    row.get::<Vec<u8>>("body").map(Bytes::from)
 }

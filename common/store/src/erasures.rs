@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::privacy::Keys;
 use domain::privacy::journal::{self, Entry, Erased, Hash};
 use domain::time::Timestamp;
@@ -21,19 +21,21 @@ use domain::time::Timestamp;
 const LOCK: i64 = 7_460_101;
 
 /// An entry that this database knows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Known {
     pub number: i64,
     pub hash: Hash,
+    #[column("object")]
     pub bytes: Vec<u8>,
     /// True when it is known to be in the store.
+    #[present("kept_at")]
     pub is_kept: bool,
 }
 
 /// The entry with the highest number.
 pub async fn newest(db: &Db) -> Result<Option<Known>> {
     db.query("select number, hash, object, kept_at from erasures order by number desc limit 1")
-        .first(read)
+        .first(Known::from_row)
         .await
 }
 
@@ -49,7 +51,7 @@ pub async fn add(tx: &mut Tx, keys: &Keys, erased: Erased) -> Result<i64> {
         .bind(erased.job)
         .fetch_optional()
         .await?;
-    if let Some(last) = last.as_ref().map(read).transpose()?
+    if let Some(last) = last.as_ref().map(Known::from_row).transpose()?
         && Entry::read(keys, last.number, &last.bytes, None)
             .is_ok_and(|entry| entry.erased.is_same(&erased))
     {
@@ -59,7 +61,7 @@ pub async fn add(tx: &mut Tx, keys: &Keys, erased: Erased) -> Result<i64> {
         .query("select number, hash, object, kept_at from erasures order by number desc limit 1")
         .fetch_optional()
         .await?;
-    let (number, before) = match newest.as_ref().map(read).transpose()? {
+    let (number, before) = match newest.as_ref().map(Known::from_row).transpose()? {
         Some(newest) => (newest.number + 1, newest.hash),
         None => (1, journal::begin(keys)),
     };
@@ -73,17 +75,18 @@ pub async fn note_subjects(
     job: Uuid,
     tombstones: &BTreeMap<&str, BTreeSet<Uuid>>,
 ) -> Result<()> {
-    let rows: Vec<(&str, Uuid)> = tombstones
-        .iter()
-        .flat_map(|(shop, keys)| keys.iter().map(|key| (*shop, *key)))
-        .collect();
-    let columns = [
-        column("job_id", rows.iter().map(|_| job)),
-        column("shop", rows.iter().map(|(shop, _)| *shop)),
-        column("key", rows.iter().map(|(_, key)| *key)),
-    ];
+    let mut rows = Vec::new();
+    for (shop, keys) in tombstones {
+        rows.extend(keys.iter().map(|key| {
+            [
+                column("job_id", job),
+                column("shop", *shop),
+                column("key", *key),
+            ]
+        }));
+    }
     let known = "on conflict (job_id, shop, key) do nothing";
-    tx.insert("erasure_subjects", &columns, known).await?;
+    tx.insert("erasure_subjects", rows, known).await?;
     Ok(())
 }
 
@@ -118,7 +121,7 @@ pub async fn not_kept(db: &Db, until: i64, limit: i64) -> Result<Vec<Known>> {
     )
     .bind(until)
     .bind(limit)
-    .all(read)
+    .all(Known::from_row)
     .await
 }
 
@@ -133,16 +136,12 @@ pub async fn note_kept(tx: &mut Tx, number: i64, now: Timestamp) -> Result<()> {
 
 /// True when the last entry of this job is known to be in the store.
 pub async fn is_kept(tx: &mut Tx, job: Uuid) -> Result<bool> {
-    let row = tx
+    let kept_at: Option<bool> = tx
         .query("select kept_at from erasures where job_id = $1 order by number desc limit 1")
         .bind(job)
-        .fetch_optional()
+        .first(|row| Ok(!row.is_null("kept_at")?))
         .await?;
-    let kept_at: Option<i64> = match row {
-        Some(row) => row.get("kept_at")?,
-        None => None,
-    };
-    Ok(kept_at.is_some())
+    Ok(kept_at.unwrap_or_default())
 }
 
 /// The entries after this number, the first ones first.
@@ -153,7 +152,7 @@ pub async fn list(db: &Db, after: i64, limit: i64) -> Result<Vec<Known>> {
     )
     .bind(after)
     .bind(limit)
-    .all(read)
+    .all(Known::from_row)
     .await
 }
 
@@ -173,25 +172,16 @@ pub async fn take_over(tx: &mut Tx, entries: &[Entry], now: Timestamp) -> Result
 
 /// Returns how many were inserted.
 async fn insert(tx: &mut Tx, entries: &[Entry], kept_at: Option<Timestamp>) -> Result<usize> {
-    let columns = [
-        column("number", entries.iter().map(|it| it.number)),
-        column("job_id", entries.iter().map(|it| it.erased.job)),
-        column("hash", entries.iter().map(|it| it.hash.as_slice())),
-        column("object", entries.iter().map(|it| it.bytes.as_slice())),
-        column("kept_at", entries.iter().map(|_| kept_at.map(|at| at.0))),
-    ];
+    let rows = entries.iter().map(|it| {
+        [
+            column("number", it.number),
+            column("job_id", it.erased.job),
+            column("hash", it.hash.to_vec()),
+            column("object", &it.bytes),
+            column("kept_at", kept_at),
+        ]
+    });
+    let rows = rows.collect();
     let known = "on conflict (number) do nothing returning number";
-    Ok(tx.insert("erasures", &columns, known).await?.len())
-}
-
-fn read(row: &Row) -> Result<Known> {
-    let hash: Vec<u8> = row.get("hash")?;
-    let hash = hash.try_into();
-    let hash = hash.map_err(|_| Error::Decode("a hash of an entry has 32 bytes".into()))?;
-    Ok(Known {
-        number: row.get("number")?,
-        hash,
-        bytes: row.get("object")?,
-        is_kept: row.get::<Option<i64>>("kept_at")?.is_some(),
-    })
+    Ok(tx.insert("erasures", rows, known).await?.len())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::sql::{Db, Error, FromRow, Result, Row, Tx, column};
 use domain::envelope::Envelope;
 use domain::event::{Event, Message};
 use domain::time::Timestamp;
@@ -28,23 +28,19 @@ pub struct NewEvent {
 }
 
 pub async fn insert(tx: &mut Tx, new: &[NewEvent], now: Timestamp) -> Result<()> {
-    let events = || new.iter().map(|new| &new.event);
-    let messages: Vec<Message> = events().map(Event::message).collect();
-    let bodies: Vec<String> = messages.iter().map(|it| it.data.to_string()).collect();
-    let traceparents: Vec<Option<String>> = new
-        .iter()
-        .map(|new| trace::column(new.traceparent))
-        .collect();
-    let columns = [
-        column("id", new.iter().map(|new| new.id)),
-        column("kind", messages.iter().map(|it| it.kind.as_str())),
-        column("shop", events().map(Event::shop)),
-        column("object_id", events().map(Event::object_id)),
-        column("body", bodies.iter().map(String::as_str)),
-        column("created_at", new.iter().map(|_| now.0)),
-        column("traceparent", traceparents.iter().map(Option::as_deref)),
-    ];
-    tx.insert("events", &columns, "").await?;
+    let rows = new.iter().map(|new| {
+        let Message { kind, data, .. } = new.event.message();
+        [
+            column("id", new.id),
+            column("kind", kind),
+            column("shop", new.event.shop().map(ToOwned::to_owned)),
+            column("object_id", new.event.object_id().to_owned()),
+            column("body", data.to_string()),
+            column("created_at", now),
+            column("traceparent", trace::column(new.traceparent)),
+        ]
+    });
+    tx.insert("events", rows.collect(), "").await?;
     Ok(())
 }
 
@@ -55,7 +51,7 @@ fn read(row: &Row) -> Result<Envelope> {
         kind: row.get("kind")?,
         shop: row.get("shop")?,
         object_id: row.get("object_id")?,
-        created_at: Timestamp(row.get("created_at")?),
+        created_at: row.get("created_at")?,
         data: RawValue::from_string(body).map_err(|error| Error::Decode(Box::new(error)))?,
         traceparent: trace::stored(row.get("traceparent")?),
     })
@@ -184,23 +180,13 @@ pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<En
 const LATE: Duration = Duration::from_mins(10);
 
 /// The place of an event in the sequence, and what a filter asks about.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Placed {
     pub id: Uuid,
     pub position: i64,
     pub kind: String,
     pub shop: Option<String>,
     pub object_id: String,
-}
-
-fn placed(row: &Row) -> Result<Placed> {
-    Ok(Placed {
-        id: row.get("id")?,
-        position: row.get("position")?,
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        object_id: row.get("object_id")?,
-    })
 }
 
 /// The next events after a position, in their sequence.
@@ -213,7 +199,7 @@ pub async fn placed_after(db: &Db, position: i64, limit: i64) -> Result<Vec<Plac
     )
     .bind(position)
     .bind(limit)
-    .all(placed)
+    .all(Placed::from_row)
     .await
 }
 
@@ -241,7 +227,7 @@ pub async fn placed_of_object(db: &Db, object_id: &str, position: i64) -> Result
         )
         .bind(object_id)
         .bind(position)
-        .all(placed)
+        .all(Placed::from_row)
         .await?;
     events.sort_by_key(|event| event.position);
     Ok(events)

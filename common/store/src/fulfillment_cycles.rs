@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::sql::{Db, Result, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::order::OrderKey;
 use domain::order::outcome::FulfillmentState;
 use domain::order::settlement::Cycle;
@@ -23,19 +23,21 @@ pub struct Moved<'a> {
 
 /// Writes states. A row keeps the time when each state was first reached.
 pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
-    let cancelled = |it: &Moved<'_>| (it.state == FulfillmentState::Cancelled).then_some(now.0);
-    let columns = [
-        column("shop", moved.iter().map(|it| it.key.0.as_str())),
-        column("order_id", moved.iter().map(|it| it.key.1)),
-        column("cycle", moved.iter().map(|it| it.cycle.as_str())),
-        column("state", moved.iter().map(|it| it.state.into_str())),
-        column("requested_at", moved.iter().map(|_| now.0)),
-        column("cancelled_at", moved.iter().map(cancelled)),
-        column("updated_at", moved.iter().map(|_| now.0)),
-    ];
+    let rows = moved.iter().map(|it| {
+        let is_cancelled = it.state == FulfillmentState::Cancelled;
+        [
+            column("shop", &it.key.0),
+            column("order_id", it.key.1),
+            column("cycle", it.cycle.as_str()),
+            column("state", it.state.into_str()),
+            column("requested_at", now),
+            column("cancelled_at", is_cancelled.then_some(now)),
+            column("updated_at", now),
+        ]
+    });
     tx.insert(
         "fulfillment_cycles",
-        &columns,
+        rows.collect(),
         "on conflict (shop, order_id, cycle) do update
          set state = excluded.state,
              cancelled_at = coalesce(fulfillment_cycles.cancelled_at, excluded.cancelled_at),
@@ -80,7 +82,7 @@ pub async fn move_to(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<()> 
 }
 
 /// A further fulfilment of an order's agreement.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema, FromRow)]
 pub struct StoredCycle {
     /// As the payment's metadata names it.
     #[schema(example = "2")]
@@ -100,13 +102,6 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredCycle>
     )
     .bind(shop)
     .bind(order_id)
-    .all(|row| {
-        Ok(StoredCycle {
-            cycle: row.get("cycle")?,
-            state: row.get("state")?,
-            requested_at: Timestamp(row.get("requested_at")?),
-            cancelled_at: row.get::<Option<i64>>("cancelled_at")?.map(Timestamp),
-        })
-    })
+    .all(StoredCycle::from_row)
     .await
 }

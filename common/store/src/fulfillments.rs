@@ -36,32 +36,26 @@ pub struct Moved<'a> {
 
 /// Writes states. A row keeps the time when each state was first reached.
 pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
-    let reached = |state| {
-        moved
-            .iter()
-            .map(move |it| (it.state == state).then_some(now.0))
-    };
-    let pending = |it: &Moved<'_>| it.provider_job.map(|_| ProviderState::Pending.into_str());
-    let requested: Vec<Option<String>> = moved
-        .iter()
-        .map(|it| it.requested.map(json).transpose())
-        .collect::<Result<_>>()?;
-    let columns = [
-        column("requested_units", requested.iter().map(Option::as_deref)),
-        column("shop", moved.iter().map(|it| it.key.0.as_str())),
-        column("order_id", moved.iter().map(|it| it.key.1)),
-        column("state", moved.iter().map(|it| it.state.into_str())),
-        column("initiated_at", moved.iter().map(|_| now.0)),
-        column("updated_at", moved.iter().map(|_| now.0)),
-        column("requested_at", reached(FulfillmentState::Requested)),
-        column("fulfilled_at", reached(FulfillmentState::Fulfilled)),
-        column("cancelled_at", reached(FulfillmentState::Cancelled)),
-        column("provider_state", moved.iter().map(pending)),
-        column("provider_job_id", moved.iter().map(|it| it.provider_job)),
-    ];
+    let rows = moved.iter().map(|it| {
+        let reached = |state| (it.state == state).then_some(now);
+        let pending = it.provider_job.map(|_| ProviderState::Pending.into_str());
+        Ok([
+            column("shop", &it.key.0),
+            column("order_id", it.key.1),
+            column("state", it.state.into_str()),
+            column("requested_units", it.requested.map(json).transpose()?),
+            column("initiated_at", now),
+            column("updated_at", now),
+            column("requested_at", reached(FulfillmentState::Requested)),
+            column("fulfilled_at", reached(FulfillmentState::Fulfilled)),
+            column("cancelled_at", reached(FulfillmentState::Cancelled)),
+            column("provider_state", pending),
+            column("provider_job_id", it.provider_job),
+        ])
+    });
     tx.insert(
         "fulfillments",
-        &columns,
+        rows.collect::<Result<_>>()?,
         "on conflict (shop, order_id) do update
          set state = excluded.state,
              requested_at = coalesce(fulfillments.requested_at, excluded.requested_at),

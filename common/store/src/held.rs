@@ -81,7 +81,7 @@ fn read(row: &Row, reason: Reason) -> Result<Held> {
             .filter(|it| !it.is_empty()),
         amount: amount.map(|(minor, currency)| decimal(minor, currency)),
         currency,
-        updated_at: Timestamp(row.get("updated_at")?),
+        updated_at: row.get("updated_at")?,
     })
 }
 

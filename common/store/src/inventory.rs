@@ -31,19 +31,20 @@ pub async fn append(
     reason: &str,
     now: Timestamp,
 ) -> Result<()> {
-    let each = || movements.iter().map(|(_, movement)| movement);
-    let columns = [
-        column("id", each().map(|movement| movement.id)),
-        column("shop", movements.iter().map(|((shop, _), _)| shop.as_str())),
-        column("order_id", movements.iter().map(|((_, id), _)| *id)),
-        column("line_id", each().map(|movement| movement.line_id)),
-        column("variant_id", each().map(|movement| movement.variant_id)),
-        column("sku", each().map(|movement| movement.sku.as_deref())),
-        column("quantity", each().map(|movement| movement.quantity)),
-        column("reason", movements.iter().map(|_| reason)),
-        column("created_at", movements.iter().map(|_| now.0)),
-    ];
-    tx.insert("inventory_movements", &columns, "").await?;
+    let rows = movements.iter().map(|((shop, order_id), movement)| {
+        [
+            column("id", movement.id),
+            column("shop", shop),
+            column("order_id", *order_id),
+            column("line_id", movement.line_id),
+            column("variant_id", movement.variant_id),
+            column("sku", &movement.sku),
+            column("quantity", movement.quantity),
+            column("reason", reason),
+            column("created_at", now),
+        ]
+    });
+    tx.insert("inventory_movements", rows.collect(), "").await?;
     Ok(())
 }
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::time::Timestamp;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct Invoice {
     /// The invoice's id, `in_..`.
     pub id: String,
@@ -19,22 +19,18 @@ pub struct Invoice {
 /// Writes invoices. A field that an invoice leaves out keeps its stored value. The ids must be
 /// distinct and sorted.
 pub async fn save(tx: &mut Tx, invoices: &[Invoice], now: Timestamp) -> Result<()> {
-    let columns = [
-        column("id", invoices.iter().map(|it| it.id.as_str())),
-        column(
-            "subscription",
-            invoices.iter().map(|it| it.subscription.as_deref()),
-        ),
-        column(
-            "payment_id",
-            invoices.iter().map(|it| it.payment_id.as_deref()),
-        ),
-        column("is_first", invoices.iter().map(|it| i64::from(it.is_first))),
-        column("created_at", invoices.iter().map(|_| now.0)),
-    ];
+    let rows = invoices.iter().map(|it| {
+        [
+            column("id", &it.id),
+            column("subscription", &it.subscription),
+            column("payment_id", &it.payment_id),
+            column("is_first", it.is_first),
+            column("created_at", now),
+        ]
+    });
     tx.insert(
         "invoices",
-        &columns,
+        rows.collect(),
         "on conflict (id) do update
          set subscription = coalesce(excluded.subscription, invoices.subscription),
              payment_id = coalesce(excluded.payment_id, invoices.payment_id),
@@ -80,23 +76,14 @@ pub async fn of_payments(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Invoi
          order by id",
     )
     .bind(payments)
-    .all(read)
+    .all(Invoice::from_row)
     .await
-}
-
-fn read(row: &Row) -> Result<Invoice> {
-    Ok(Invoice {
-        id: row.get("id")?,
-        subscription: row.get("subscription")?,
-        payment_id: row.get("payment_id")?,
-        is_first: row.get::<i64>("is_first")? != 0,
-    })
 }
 
 pub async fn find(db: &Db, id: &str) -> Result<Option<Invoice>> {
     db.query("select id, subscription, payment_id, is_first from invoices where id = $1")
         .bind(id)
-        .first(read)
+        .first(Invoice::from_row)
         .await
 }
 
@@ -110,6 +97,6 @@ pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<
     )
     .bind(subscription)
     .bind(limit)
-    .all(read)
+    .all(Invoice::from_row)
     .await
 }

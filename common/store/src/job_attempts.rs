@@ -15,7 +15,7 @@
 use serde::Serialize;
 use strum::IntoStaticStr;
 
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Tx};
 use domain::job::JobId;
 use domain::time::Timestamp;
 
@@ -78,7 +78,7 @@ pub async fn add(tx: &mut Tx, job: JobId, new: &NewAttempt<'_>) -> Result<()> {
 }
 
 /// An attempt as an operator sees it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Attempt {
     pub number: i64,
     pub started_at: Timestamp,
@@ -90,17 +90,6 @@ pub struct Attempt {
     pub status: Option<i64>,
 }
 
-fn read(row: &Row) -> Result<Attempt> {
-    Ok(Attempt {
-        number: row.get("number")?,
-        started_at: Timestamp(row.get("started_at")?),
-        duration_ms: row.get("duration_ms")?,
-        outcome: row.get("outcome")?,
-        error: row.get("error")?,
-        status: row.get("status")?,
-    })
-}
-
 /// The attempts of a job that are kept, the oldest first.
 pub async fn list(db: &Db, job: JobId) -> Result<Vec<Attempt>> {
     db.query(
@@ -108,7 +97,7 @@ pub async fn list(db: &Db, job: JobId) -> Result<Vec<Attempt>> {
          where job_id = $1 order by number",
     )
     .bind(job)
-    .all(read)
+    .all(Attempt::from_row)
     .await
 }
 
@@ -119,7 +108,7 @@ pub async fn of_jobs(db: &Db, jobs: Vec<JobId>) -> Result<Vec<(JobId, Attempt)>>
          from job_attempts where job_id in ($1..) order by job_id, number",
     )
     .bind(jobs)
-    .all(|row| Ok((row.get("job_id")?, read(row)?)))
+    .all(|row| Ok((row.get("job_id")?, Attempt::from_row(row)?)))
     .await
 }
 

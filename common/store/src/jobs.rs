@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::events::first_id;
-use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::job::{Job, JobId, Kind, Queue, Source, State};
 use domain::time::Timestamp;
 use domain::trace::{self, TraceContext, TraceId};
@@ -47,44 +47,32 @@ pub struct NewJob {
 }
 
 pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
-    let finished = |job: &NewJob| (job.state != State::Ready).then_some(job.created_at.0);
-    let traceparents: Vec<Option<String>> = jobs
-        .iter()
-        .map(|job| trace::column(job.traceparent))
-        .collect();
-    let columns = [
-        column("id", jobs.iter().map(|job| job.id)),
-        column("queue", jobs.iter().map(|job| job.queue.into_str())),
-        column("kind", jobs.iter().map(|job| job.kind.as_str())),
-        column("source", jobs.iter().map(|job| job.source.into_str())),
-        column("shop", jobs.iter().map(|job| job.shop.as_deref())),
-        column(
-            "external_id",
-            jobs.iter().map(|job| job.external_id.as_deref()),
-        ),
-        column("object_id", jobs.iter().map(|job| job.object_id.as_deref())),
-        column("subject", jobs.iter().map(|job| job.subject.as_deref())),
-        column(
-            "api_version",
-            jobs.iter().map(|job| job.api_version.as_deref()),
-        ),
-        column("body", jobs.iter().map(|job| job.body.as_ref())),
-        column("state", jobs.iter().map(|job| job.state.into_str())),
-        column("run_at", jobs.iter().map(|job| job.run_at.0)),
-        column(
-            "notified_at",
-            jobs.iter().map(|job| job.notified_at.map(|at| at.0)),
-        ),
-        column(
-            "deadline_at",
-            jobs.iter().map(|job| job.deadline_at.map(|at| at.0)),
-        ),
-        column("trace", jobs.iter().map(|job| job.trace.as_deref())),
-        column("traceparent", traceparents.iter().map(Option::as_deref)),
-        column("created_at", jobs.iter().map(|job| job.created_at.0)),
-        column("finished_at", jobs.iter().map(|job| finished(job))),
-    ];
-    tx.insert("jobs", &columns, "").await?;
+    let rows = jobs.iter().map(|job| {
+        [
+            column("id", job.id),
+            column("queue", job.queue.into_str()),
+            column("kind", &job.kind),
+            column("source", job.source.into_str()),
+            column("shop", &job.shop),
+            column("external_id", &job.external_id),
+            column("object_id", &job.object_id),
+            column("subject", &job.subject),
+            column("api_version", &job.api_version),
+            column("body", job.body.as_ref()),
+            column("state", job.state.into_str()),
+            column("run_at", job.run_at),
+            column("notified_at", job.notified_at),
+            column("deadline_at", job.deadline_at),
+            column("trace", &job.trace),
+            column("traceparent", trace::column(job.traceparent)),
+            column("created_at", job.created_at),
+            column(
+                "finished_at",
+                (job.state != State::Ready).then_some(job.created_at),
+            ),
+        ]
+    });
+    tx.insert("jobs", rows.collect(), "").await?;
     Ok(())
 }
 
@@ -110,7 +98,7 @@ pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
          order by source",
     )
     .bind(LOOKED_AT)
-    .all(|row| Ok((row.get("source")?, Timestamp(row.get("latest")?))))
+    .all(|row| Ok((row.get("source")?, row.get("latest")?)))
     .await
 }
 
@@ -149,20 +137,12 @@ fn read(row: &Row) -> Result<Option<Job>> {
         body: Bytes::from(row.get::<Option<Vec<u8>>>("body")?.unwrap_or_default()),
         attempts: row.get("attempts")?,
         unfinished_attempts: row.get("unfinished_attempts")?,
-        deadline_at: row.get::<Option<i64>>("deadline_at")?.map(Timestamp),
+        deadline_at: row.get("deadline_at")?,
         trace: row.get("trace")?,
         traceparent: trace::stored(row.get("traceparent")?),
-        created_at: Timestamp(row.get("created_at")?),
+        created_at: row.get("created_at")?,
         run: None,
     }))
-}
-
-pub(crate) fn parsed<T: std::str::FromStr>(row: &Row, name: &str) -> Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    let text: String = row.get(name)?;
-    text.parse().map_err(|error| Error::Decode(Box::new(error)))
 }
 
 /// Marks jobs done and returns those that were still ready. The caller does their work in the
@@ -356,12 +336,14 @@ pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
 }
 
 /// A job that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub struct Claimed {
     pub id: JobId,
     /// The fencing token.
+    #[column("claims")]
     pub token: i64,
     /// How many runs in a row have not ended in order, with this one.
+    #[column("unfinished_attempts")]
     pub runs: i64,
 }
 
@@ -391,13 +373,7 @@ pub async fn claim(
         .bind(until.0)
         .bind(now.0)
         .bind(ids.to_vec())
-        .all(|row| {
-            Ok(Claimed {
-                id: row.get("id")?,
-                token: row.get("claims")?,
-                runs: row.get("unfinished_attempts")?,
-            })
-        }).await
+        .all(Claimed::from_row).await
 }
 
 /// Defers those of the jobs that nobody has claimed since they were read. They were not run. The
@@ -557,12 +533,7 @@ pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
 pub async fn state(tx: &mut Tx, id: JobId) -> Result<Option<State>> {
     tx.query("select state from jobs where id = $1 for update")
         .bind(id)
-        .first(|row| {
-            let state: String = row.get("state")?;
-            state
-                .parse()
-                .map_err(|error| Error::Decode(Box::new(error)))
-        })
+        .first(|row| row.get("state"))
         .await
 }
 
@@ -574,8 +545,22 @@ pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
         .await
 }
 
+/// A statement that reads jobs with what a [`Summary`] has.
+macro_rules! summaries {
+    ($which:literal) => {
+        concat!(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at,
+                    discarded_at, cast(length(body) as bigint) as body_bytes
+             from jobs ",
+            $which
+        )
+    };
+}
+pub(super) use summaries;
+
 /// A job as an operator sees it: everything but the body.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, FromRow)]
 pub struct Summary {
     pub id: JobId,
     pub queue: String,
@@ -592,6 +577,7 @@ pub struct Summary {
     pub run_at: Timestamp,
     pub last_error: Option<String>,
     pub trace: Option<String>,
+    #[with(trace_id)]
     pub trace_id: String,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
@@ -600,31 +586,12 @@ pub struct Summary {
     pub body_bytes: Option<i64>,
 }
 
-/// Visible to the sibling modules, which select the same columns.
-pub(super) fn read_summary(row: &Row) -> Result<Summary> {
-    let id = row.get("id")?;
+fn trace_id(row: &Row) -> Result<String> {
     let parent = trace::stored(row.get("traceparent")?);
-    let trace_id = parent.map_or(TraceId::of(id), TraceContext::trace_id);
-    Ok(Summary {
-        id,
-        trace_id: trace_id.to_string(),
-        queue: row.get("queue")?,
-        kind: row.get("kind")?,
-        source: row.get("source")?,
-        shop: row.get("shop")?,
-        external_id: row.get("external_id")?,
-        object_id: row.get("object_id")?,
-        api_version: row.get("api_version")?,
-        state: row.get("state")?,
-        attempts: row.get("attempts")?,
-        run_at: Timestamp(row.get("run_at")?),
-        last_error: row.get("last_error")?,
-        trace: row.get("trace")?,
-        created_at: Timestamp(row.get("created_at")?),
-        finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
-        discarded_at: row.get::<Option<i64>>("discarded_at")?.map(Timestamp),
-        body_bytes: row.get("body_bytes")?,
-    })
+    let id = row.get("id")?;
+    Ok(parent
+        .map_or(TraceId::of(id), TraceContext::trace_id)
+        .to_string())
 }
 
 /// How many rows one page looks through at most, so that a page costs the same however few match.
@@ -700,32 +667,24 @@ const APART: Duration = Duration::from_mins(10);
 /// next page. Jobs that arrive meanwhile come before the first page and move no other.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let all = || {
-        db.query(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
-                    cast(length(body) as bigint) as body_bytes
-             from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
+        db.query(summaries!(
+            "where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
                and ($3 = '' or lower(kind) like $3 escape '!')
                and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
                and id >= $7 and id < $8
              order by id desc
-             limit $9",
-        )
+             limit $9"
+        ))
     };
     let of_object = || {
-        db.query(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
-                    cast(length(body) as bigint) as body_bytes
-             from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
+        db.query(summaries!(
+            "where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
                and ($3 = '' or lower(kind) like $3 escape '!')
                and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
                and id >= $7 and id < $8 and object_id = $10
              order by object_id desc, id desc
-             limit $9",
-        )
+             limit $9"
+        ))
     };
     let query = match filter.object_id.as_str() {
         "" => all(),
@@ -749,38 +708,29 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
         "" => query,
         object_id => query.bind(object_id),
     };
-    query.all(read_summary).await
+    query.all(Summary::from_row).await
 }
 
 /// The newest jobs that are about an object of this shop, at most `limit`, the newest first. The
 /// empty shop means the jobs whose delivery named none.
 pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Summary>> {
-    db
-        .query(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
-                    cast(length(body) as bigint) as body_bytes
-             from jobs
-             where object_id = $1 and coalesce(shop, '') = $2
+    db.query(summaries!(
+        "where object_id = $1 and coalesce(shop, '') = $2
              order by object_id desc, id desc
-             limit $3",
-        )
-        .bind(object_id)
-        .bind(shop)
-        .bind(limit)
-        .all(read_summary).await
+             limit $3"
+    ))
+    .bind(object_id)
+    .bind(shop)
+    .bind(limit)
+    .all(Summary::from_row)
+    .await
 }
 
 pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
-    db
-        .query(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
-                    cast(length(body) as bigint) as body_bytes
-             from jobs where id = $1",
-        )
+    db.query(summaries!("where id = $1"))
         .bind(id)
-        .first(read_summary).await
+        .first(Summary::from_row)
+        .await
 }
 
 /// The body of a job, if it still has one.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::payments;
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::money::decimal;
 use domain::payment::ledger::{Posting, postings};
 use domain::time::Timestamp;
@@ -21,32 +21,31 @@ pub struct NewEntry {
 }
 
 pub async fn append(tx: &mut Tx, entries: &[NewEntry], now: Timestamp) -> Result<()> {
-    let postings = || entries.iter().map(|entry| &entry.posting);
-    let accounts: Vec<String> = postings().map(|it| it.account.to_string()).collect();
-    let columns = [
-        column(
-            "payment_id",
-            entries.iter().map(|entry| entry.payment_id.as_str()),
-        ),
-        column("number", entries.iter().map(|entry| entry.number)),
-        column("entry", postings().map(|it| it.entry.into_str())),
-        column("account", accounts.iter().map(String::as_str)),
-        column("amount_minor", postings().map(|it| it.minor)),
-        column("currency", postings().map(|it| it.currency.as_str())),
-        column("created_at", entries.iter().map(|_| now.0)),
-    ];
-    tx.insert("ledger_entries", &columns, "").await?;
+    let rows = entries.iter().map(|entry| {
+        let posting = &entry.posting;
+        [
+            column("payment_id", &entry.payment_id),
+            column("number", entry.number),
+            column("entry", posting.entry.into_str()),
+            column("account", posting.account.to_string()),
+            column("amount_minor", posting.minor),
+            column("currency", posting.currency.to_string()),
+            column("created_at", now),
+        ]
+    });
+    tx.insert("ledger_entries", rows.collect(), "").await?;
     Ok(())
 }
 
 /// An entry of the ledger.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Line {
     pub payment_id: String,
     pub number: i64,
     pub entry: String,
     pub account: String,
     /// A decimal in units of the currency.
+    #[with(amount)]
     pub amount: String,
     pub currency: String,
     pub created_at: Timestamp,
@@ -59,7 +58,7 @@ pub async fn of_payment(db: &Db, payment_id: &str) -> Result<Vec<Line>> {
          from ledger_entries where payment_id = $1 order by number",
     )
     .bind(payment_id)
-    .all(line)
+    .all(Line::from_row)
     .await
 }
 
@@ -73,32 +72,25 @@ pub async fn of_account(db: &Db, account: &str, limit: i64) -> Result<Vec<Line>>
     )
     .bind(account)
     .bind(limit)
-    .all(line)
+    .all(Line::from_row)
     .await
 }
 
-fn line(row: &Row) -> Result<Line> {
+fn amount(row: &Row) -> Result<String> {
     let currency: String = row.get("currency")?;
-    let minor: i64 = row.get("amount_minor")?;
-    Ok(Line {
-        payment_id: row.get("payment_id")?,
-        number: row.get("number")?,
-        entry: row.get("entry")?,
-        account: row.get("account")?,
-        amount: decimal(minor, &currency),
-        currency,
-        created_at: Timestamp(row.get("created_at")?),
-    })
+    Ok(decimal(row.get("amount_minor")?, &currency))
 }
 
 /// The balance of an account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct Balance {
     pub account: String,
     pub currency: String,
     /// A decimal in units of the currency.
+    #[with(amount)]
     pub amount: String,
     #[serde(skip)]
+    #[column("amount_minor")]
     pub minor: i64,
     pub entries: i64,
 }
@@ -106,7 +98,7 @@ pub struct Balance {
 /// The first accounts by name whose names start with `prefix`.
 pub async fn balances(db: &Db, prefix: &str, limit: i64) -> Result<Vec<Balance>> {
     db.query(
-        "select account, currency, cast(sum(amount_minor) as bigint) as minor,
+        "select account, currency, cast(sum(amount_minor) as bigint) as amount_minor,
                 count(*) as entries
          from ledger_entries
          where substr(account, 1, length($1)) = $1
@@ -116,7 +108,7 @@ pub async fn balances(db: &Db, prefix: &str, limit: i64) -> Result<Vec<Balance>>
     )
     .bind(prefix)
     .bind(limit)
-    .all(balance)
+    .all(Balance::from_row)
     .await
 }
 
@@ -127,25 +119,13 @@ async fn classes(db: &Db) -> Result<Vec<Balance>> {
         "select case when account like 'released:%' then 'released'
                      when account like 'credited:%' then 'credited'
                      else account end as account,
-                currency, cast(sum(amount_minor) as bigint) as minor, count(*) as entries
+                currency, cast(sum(amount_minor) as bigint) as amount_minor, count(*) as entries
          from ledger_entries
          group by 1, currency
          order by 1, currency",
     )
-    .all(balance)
+    .all(Balance::from_row)
     .await
-}
-
-fn balance(row: &Row) -> Result<Balance> {
-    let currency: String = row.get("currency")?;
-    let minor: i64 = row.get("minor")?;
-    Ok(Balance {
-        account: row.get("account")?,
-        amount: decimal(minor, &currency),
-        currency,
-        minor,
-        entries: row.get("entries")?,
-    })
 }
 
 /// A sum of the ledger that differs from what the events of its payment come to.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::sql::{Db, Error, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::license::{Candidate, LicenseId, OrgId, Tier, UserId};
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -30,18 +30,21 @@ pub struct Grant<'a> {
 }
 
 /// A licence as it is stored, with the name of its owner.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct License {
     pub id: LicenseId,
     pub tier: Tier,
     /// The login of the person who has the licence.
+    #[column("login")]
     pub user: Option<String>,
     /// The provider's number of that person's account. None before the first login.
     pub provider_id: Option<i64>,
     /// While the owner is an invitation by login: until when somebody can claim it.
     pub claimable_until: Option<Timestamp>,
     /// The name of the organization that has the licence.
+    #[column("org_name")]
     pub org: Option<String>,
+    #[with(is_suspended)]
     pub suspended: bool,
     pub expires_at: Option<Timestamp>,
     pub subscription_id: Option<String>,
@@ -51,24 +54,6 @@ pub struct License {
 }
 
 impl License {
-    fn read(row: &Row) -> Result<Self> {
-        let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
-        Ok(License {
-            id: row.get("id")?,
-            tier: tier(row)?,
-            user: row.get("login")?,
-            provider_id: row.get("provider_id")?,
-            claimable_until: time("claimable_until")?,
-            org: row.get("org_name")?,
-            suspended: row.get::<String>("status")? == "suspended",
-            expires_at: time("expires_at")?,
-            subscription_id: row.get("subscription_id")?,
-            granted_at: Timestamp(row.get("granted_at")?),
-            updated_at: Timestamp(row.get("updated_at")?),
-            revoked_at: time("revoked_at")?,
-        })
-    }
-
     /// True when the licence was granted to an invitation that nobody can claim any more, so it
     /// belongs to nobody.
     pub fn is_unclaimable(&self, now: Timestamp) -> bool {
@@ -92,10 +77,8 @@ impl License {
     }
 }
 
-fn tier(row: &Row) -> Result<Tier> {
-    let text: String = row.get("tier")?;
-    text.parse()
-        .map_err(|error: domain::names::Unknown| Error::Decode(error.into()))
+fn is_suspended(row: &Row) -> Result<bool> {
+    Ok(row.get::<String>("status")? == "suspended")
 }
 
 /// Makes all other grants and additions wait until the transaction ends.
@@ -203,7 +186,7 @@ pub async fn lengthen(
     query.done().await
 }
 
-/// The beginning of a statement that reads licences with what [`License::read`] needs: those of
+/// The beginning of a statement that reads licences with what [`License::from_row`] needs: those of
 /// persons, of organizations, or of both.
 macro_rules! licenses {
     (persons) => {
@@ -238,7 +221,7 @@ pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
          where licenses.id = $1"
     ))
     .bind(id)
-    .first(License::read)
+    .first(License::from_row)
     .await
 }
 
@@ -251,7 +234,7 @@ pub async fn list(db: &Db) -> Result<Vec<License>> {
          left join orgs on orgs.id = licenses.org_id
          order by licenses.id"
     ))
-    .all(License::read)
+    .all(License::from_row)
     .await
 }
 
@@ -265,7 +248,7 @@ pub async fn show(db: &Db, id: LicenseId) -> Result<Option<License>> {
          where licenses.id = $1"
     ))
     .bind(id)
-    .first(License::read)
+    .first(License::from_row)
     .await
 }
 
@@ -281,7 +264,7 @@ pub async fn page(db: &Db, before: LicenseId, limit: i64) -> Result<Vec<License>
     ))
     .bind(before)
     .bind(limit)
-    .all(License::read)
+    .all(License::from_row)
     .await
 }
 
@@ -297,7 +280,7 @@ pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<
     ))
     .bind(subscription)
     .bind(limit)
-    .all(License::read)
+    .all(License::from_row)
     .await
 }
 
@@ -316,7 +299,7 @@ pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
          where org_members.user_id = $1"
     ))
     .bind(user)
-    .all(License::read)
+    .all(License::from_row)
     .await
 }
 
@@ -345,7 +328,7 @@ async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
          order by licenses.id"
     ))
     .bind(user)
-    .all(License::read)
+    .all(License::from_row)
     .await
 }
 
@@ -358,7 +341,7 @@ pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
          order by licenses.id"
     ))
     .bind(org)
-    .all(License::read)
+    .all(License::from_row)
     .await
 }
 
@@ -389,6 +372,6 @@ pub async fn of_customers_others(
     .bind(tier.into_str())
     .bind(customer.subscription_id)
     .bind(customer.owner)
-    .all(License::read)
+    .all(License::from_row)
     .await
 }

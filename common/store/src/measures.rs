@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::sql::{Db, Result, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::time::Timestamp;
 
 pub const MINUTE: Duration = Duration::from_mins(1);
@@ -23,8 +23,9 @@ pub const KEPT: Duration = Duration::from_hours(8 * 24);
 pub const SHARED: &str = "queue_";
 
 /// What was measured in the minute or the ten minutes from this time on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct Measure {
+    #[column("begun_at")]
     pub at: Timestamp,
     pub name: String,
     pub value: i64,
@@ -61,45 +62,38 @@ pub async fn add(
 
 async fn insert(tx: &mut Tx, period: Duration, process: Uuid, rows: &[Measure]) -> Result<()> {
     let seconds = i64::try_from(period.as_secs()).unwrap_or(i64::MAX);
-    let columns = [
-        column("seconds", rows.iter().map(|_| seconds)),
-        column("begun_at", rows.iter().map(|it| it.at.0)),
-        column("name", rows.iter().map(|it| it.name.as_str())),
-        column("process_id", rows.iter().map(|_| process)),
-        column("value", rows.iter().map(|it| it.value)),
-    ];
+    let rows = rows.iter().map(|it| {
+        [
+            column("seconds", seconds),
+            column("begun_at", it.at),
+            column("name", &it.name),
+            column("process_id", process),
+            column("value", it.value),
+        ]
+    });
     let rest = "on conflict (seconds, begun_at, name, process_id) do update
          set value = case when measures.name like 'queue!_%' escape '!'
                           then case when excluded.value > measures.value then excluded.value
                                     else measures.value end
                           else measures.value + excluded.value end";
-    tx.insert("measures", &columns, rest).await?;
+    tx.insert("measures", rows.collect(), rest).await?;
     Ok(())
 }
 
 /// What all processes measured since then, by minutes, with the ten minutes that were summed up.
 pub async fn since(db: &Db, from: Timestamp) -> Result<Vec<Measure>> {
-    let rows = db
-        .query(
-            "select begun_at, name,
+    db.query(
+        "select begun_at, name,
                     cast(case when name like 'queue!_%' escape '!' then max(value)
                               else sum(value) end as bigint) as value
              from measures
              where seconds in (60, 600) and begun_at >= $1
              group by begun_at, name
              order by begun_at, name",
-        )
-        .bind(from.0)
-        .fetch_all()
-        .await?;
-    let read = |row: &crate::sql::Row| {
-        Ok(Measure {
-            at: Timestamp(row.get("begun_at")?),
-            name: row.get("name")?,
-            value: row.get("value")?,
-        })
-    };
-    rows.iter().map(read).collect()
+    )
+    .bind(from.0)
+    .all(Measure::from_row)
+    .await
 }
 
 /// Sums minutes up that are older than two hours, and deletes what is older than eight days. Who does it at

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::orders::{self, Claim};
 use crate::parsed;
-use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::sql::{Db, Error, FromRow, Result, Tx, column};
 use domain::money::{Currency, Money};
 use domain::payment::PaymentError;
 use domain::payment::record::is_left_to_provider;
@@ -46,15 +46,17 @@ pub struct NewNotification {
 }
 
 pub async fn insert(tx: &mut Tx, rows: &[NewNotification], now: Timestamp) -> Result<()> {
-    let columns = [
-        column("id", rows.iter().map(|row| row.id)),
-        column("kind", rows.iter().map(|row| row.kind)),
-        column("payment_id", rows.iter().map(|row| row.payment_id.as_str())),
-        column("state", rows.iter().map(|row| row.state.into_str())),
-        column("created_at", rows.iter().map(|_| now.0)),
-        column("updated_at", rows.iter().map(|_| now.0)),
-    ];
-    tx.insert("notifications", &columns, "").await?;
+    let rows = rows.iter().map(|new| {
+        [
+            column("id", new.id),
+            column("kind", new.kind),
+            column("payment_id", &new.payment_id),
+            column("state", new.state.into_str()),
+            column("created_at", now),
+            column("updated_at", now),
+        ]
+    });
+    tx.insert("notifications", rows.collect(), "").await?;
     Ok(())
 }
 
@@ -110,7 +112,7 @@ pub async fn reported_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<S
 pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
     let row = db
         .query(
-            "select notifications.state as state, notifications.created_at as created_at,
+            "select notifications.state, notifications.created_at,
                     payments.state as payment_state,
                     (select count(*) from notifications later
                      where later.payment_id = payments.id and later.id > notifications.id
@@ -118,9 +120,9 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
                     (select count(*) from checkout_sessions
                      where checkout_sessions.payment_intent = payments.id
                        and checkout_sessions.mode = 'payment') as sessions,
-                    payments.amount_minor as amount_minor, payments.currency as currency,
-                    payments.failure as failure, payments.pact_id as pact_id,
-                    payments.receipt_email as receipt_email,
+                    payments.amount_minor, payments.currency,
+                    payments.failure, payments.pact_id,
+                    payments.receipt_email,
                     (select max(checkout_sessions.email) from checkout_sessions
                      where checkout_sessions.payment_intent = payments.id) as session_email,
                     (select min(payment_retries.due_at) from payment_retries
@@ -153,7 +155,7 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         .is_some_and(|failure| is_left_to_provider(pact_id.is_some(), is_of_checkout, failure));
     Ok(Some(Letter {
         state: row.get("state")?,
-        created_at: Timestamp(row.get("created_at")?),
+        created_at: row.get("created_at")?,
         is_superseded: row.get::<i64>("later")? > 0,
         is_left_to_provider,
         payment_state: row.get("payment_state")?,
@@ -165,7 +167,7 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         decline_code: failure.and_then(|failure| failure.decline_code),
         email: receipt_email.or(session_email).or(order_email),
         order,
-        next_retry_at: row.get::<Option<i64>>("next_retry_at")?.map(Timestamp),
+        next_retry_at: row.get("next_retry_at")?,
     }))
 }
 
@@ -177,7 +179,7 @@ impl Letter {
 }
 
 /// A notification as an operator sees it, without personal data.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Summary {
     pub id: Uuid,
     pub kind: String,
@@ -186,18 +188,6 @@ pub struct Summary {
     pub error: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-}
-
-fn summary(row: &Row) -> Result<Summary> {
-    Ok(Summary {
-        id: row.get("id")?,
-        kind: row.get("kind")?,
-        payment_id: row.get("payment_id")?,
-        state: row.get("state")?,
-        error: row.get("error")?,
-        created_at: Timestamp(row.get("created_at")?),
-        updated_at: Timestamp(row.get("updated_at")?),
-    })
 }
 
 /// The newest notifications of a payment, or of all payments when `payment_id` is empty.
@@ -211,7 +201,7 @@ pub async fn list(db: &Db, payment_id: &str, limit: i64) -> Result<Vec<Summary>>
     )
     .bind(payment_id)
     .bind(limit)
-    .all(summary)
+    .all(Summary::from_row)
     .await
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::order::OrderKey;
 use domain::time::Timestamp;
 
@@ -20,18 +20,20 @@ pub async fn remember(
     bodies: &BTreeMap<BodyKey, &str>,
     now: Timestamp,
 ) -> Result<HashMap<BodyKey, String>> {
-    let columns = [
-        column("shop", bodies.keys().map(|((shop, _), _)| shop.as_str())),
-        column("order_id", bodies.keys().map(|((_, id), _)| *id)),
-        column("hash", bodies.keys().map(|(_, hash)| hash.as_str())),
-        column("topic", bodies.values().copied()),
-        column("repeats", bodies.keys().map(|_| 0_i64)),
-        column("created_at", bodies.keys().map(|_| now.0)),
-    ];
+    let rows = bodies.iter().map(|(((shop, order_id), hash), topic)| {
+        [
+            column("shop", shop),
+            column("order_id", *order_id),
+            column("hash", hash),
+            column("topic", *topic),
+            column("repeats", 0),
+            column("created_at", now),
+        ]
+    });
     let rows = tx
         .insert(
             "order_bodies",
-            &columns,
+            rows.collect(),
             "on conflict (shop, order_id, hash) do update set topic = order_bodies.topic
              returning shop, order_id, hash, topic",
         )
@@ -73,7 +75,7 @@ pub async fn refute(tx: &mut Tx, ((shop, id), hash): &BodyKey) -> Result<()> {
 
 /// A body whose topic did not count, because it came again under a topic that says more than the
 /// first one, or because the storefront did not confirm the topic.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Repeated {
     pub shop: String,
     pub order_id: i64,
@@ -95,17 +97,7 @@ pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
          limit $1",
     )
     .bind(limit)
-    .all(|row| {
-        let (shop, order_id) = key(row)?;
-        Ok(Repeated {
-            shop,
-            order_id,
-            topic: row.get("topic")?,
-            repeats: row.get("repeats")?,
-            refuted: row.get("refuted")?,
-            created_at: Timestamp(row.get("created_at")?),
-        })
-    })
+    .all(Repeated::from_row)
     .await
 }
 

@@ -15,32 +15,24 @@ const COLUMNS: &str = "select shop, order_id, id, variant_id, title, quantity, p
 
 /// Inserts the lines of orders that have no lines yet.
 pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
-    let mut lines: Vec<(&str, i64, i64, &Line)> = Vec::new();
-    for ((shop, order_id), of_order) in orders {
-        for (position, line) in (0..).zip(*of_order) {
-            lines.push((shop, *order_id, position, line));
+    let mut rows = Vec::new();
+    for ((shop, order_id), lines) in orders {
+        for (position, line) in (0..).zip(*lines) {
+            rows.push([
+                column("shop", shop),
+                column("order_id", *order_id),
+                column("position", position),
+                column("id", line.id),
+                column("variant_id", line.variant_id),
+                column("title", &line.title),
+                column("quantity", line.quantity),
+                column("price", &line.price),
+                column("sku", &line.sku),
+                column("fulfillment_status", &line.fulfillment_status),
+            ]);
         }
     }
-    let each = || lines.iter().map(|(_, _, _, line)| *line);
-    let columns = [
-        column("shop", lines.iter().map(|(shop, ..)| *shop)),
-        column("order_id", lines.iter().map(|(_, order, ..)| *order)),
-        column(
-            "position",
-            lines.iter().map(|(_, _, position, _)| *position),
-        ),
-        column("id", each().map(|line| line.id)),
-        column("variant_id", each().map(|line| line.variant_id)),
-        column("title", each().map(|line| line.title.as_deref())),
-        column("quantity", each().map(|line| line.quantity)),
-        column("price", each().map(|line| line.price.as_deref())),
-        column("sku", each().map(|line| line.sku.as_deref())),
-        column(
-            "fulfillment_status",
-            each().map(|line| line.fulfillment_status.as_deref()),
-        ),
-    ];
-    tx.insert("order_lines", &columns, "").await?;
+    tx.insert("order_lines", rows, "").await?;
     Ok(())
 }
 

@@ -239,28 +239,16 @@ pub enum OrderLookup {
 pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderLookup> {
     let rows = db
         .query(
-            "select orders.shop as shop, orders.id as id, orders.name as name,
-                    orders.currency as currency, orders.total_minor as total_minor,
-                    orders.subtotal_minor as subtotal_minor, orders.tax_minor as tax_minor,
-                    orders.outstanding_minor as outstanding_minor,
-                    orders.financial_status as financial_status,
-                    orders.payment_status as payment_status,
-                    orders.payment_canceled_at as payment_canceled_at,
-                    orders.was_paid as was_paid,
-                    orders.fulfillment_status as fulfillment_status,
-                    orders.refunds as refunds, orders.ordered_at as ordered_at,
-                    orders.cancelled_at as cancelled_at,
-                    orders.cancel_reason as cancel_reason, orders.updated_at as updated_at,
-                    orders.waits_until as waits_until,
-                    orders.successor_shop as successor_shop,
-                    orders.successor_id as successor_id,
-                    fulfillments.state as state,
-                    fulfillments.provider_state as provider_state,
-                    fulfillments.initiated_at as initiated_at,
-                    fulfillments.requested_at as requested_at,
-                    fulfillments.fulfilled_at as fulfilled_at,
+            "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
+                    orders.subtotal_minor, orders.tax_minor, orders.outstanding_minor,
+                    orders.financial_status, orders.payment_status, orders.payment_canceled_at,
+                    orders.was_paid, orders.fulfillment_status, orders.refunds, orders.ordered_at,
+                    orders.cancelled_at, orders.cancel_reason, orders.updated_at,
+                    orders.waits_until, orders.successor_shop, orders.successor_id,
+                    fulfillments.state, fulfillments.provider_state, fulfillments.initiated_at,
+                    fulfillments.requested_at, fulfillments.fulfilled_at,
                     fulfillments.cancelled_at as fulfillment_cancelled_at,
-                    fulfillments.updated_at as fulfillment_updated_at, qr_codes.url as url
+                    fulfillments.updated_at as fulfillment_updated_at, qr_codes.url
              from orders
              left join fulfillments
                on fulfillments.shop = orders.shop and fulfillments.order_id = orders.id
@@ -420,6 +408,6 @@ fn read(row: &Row) -> Result<Order> {
         cancelled_at: statuses.cancelled_at,
         cancel_reason: statuses.cancel_reason,
         superseded_by: successor(row)?,
-        updated_at: Timestamp(row.get("updated_at")?),
+        updated_at: row.get("updated_at")?,
     })
 }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Tx};
 use crate::users::users;
 use domain::license::{OrgId, UserId};
 use domain::time::Timestamp;
@@ -11,23 +11,12 @@ use platform::clock::Clock;
 
 use super::users::{self, Named, User};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct Org {
     pub id: OrgId,
     pub name: String,
     pub owner_id: Option<UserId>,
     pub created_at: Timestamp,
-}
-
-impl Org {
-    fn read(row: &Row) -> Result<Self> {
-        Ok(Org {
-            id: row.get("id")?,
-            name: row.get("name")?,
-            owner_id: row.get("owner_id")?,
-            created_at: Timestamp(row.get("created_at")?),
-        })
-    }
 }
 
 /// Makes an organization. None when one with this name exists; case does not matter.
@@ -47,21 +36,21 @@ pub async fn create(
     .bind(name.to_lowercase())
     .bind(owner)
     .bind(clock.now().0)
-    .first(Org::read)
+    .first(Org::from_row)
     .await
 }
 
 pub async fn find(tx: &mut Tx, name: &str) -> Result<Option<Org>> {
     tx.query("select id, name, owner_id, created_at from orgs where name_key = $1")
         .bind(name.to_lowercase())
-        .first(Org::read)
+        .first(Org::from_row)
         .await
 }
 
 /// Every organization, by name.
 pub async fn list(db: &Db) -> Result<Vec<Org>> {
     db.query("select id, name, owner_id, created_at from orgs order by name_key")
-        .all(Org::read)
+        .all(Org::from_row)
         .await
 }
 
@@ -72,7 +61,7 @@ pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
     };
     tx.query(users!("from users where users.id = $1"))
         .bind(owner)
-        .first(User::read)
+        .first(User::from_row)
         .await
 }
 
@@ -92,7 +81,7 @@ pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
          where org_members.org_id = $1 order by users.login, users.id"
     ))
     .bind(org)
-    .all(User::read)
+    .all(User::from_row)
     .await
 }
 

@@ -8,16 +8,18 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::jobs;
-use crate::sql::{Db, Error, Result, Row, Tx};
+use crate::sql::{Db, Error, FromRow, Result, Row, Tx};
 use domain::job::{JobId, Queue};
 use domain::pause::{Scope, Target};
 use domain::time::Timestamp;
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Pause {
     pub id: Uuid,
     #[serde(flatten, serialize_with = "as_scope_and_name")]
+    #[with(target)]
     pub target: Target,
+    #[column("until_at")]
     pub until: Timestamp,
     /// Who began it, as the audit has it.
     pub actor: String,
@@ -58,7 +60,7 @@ pub async fn known(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
          order by begun_at desc, id desc",
     )
     .bind(now.0)
-    .all(read)
+    .all(Pause::from_row)
     .await
 }
 
@@ -75,26 +77,19 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<Pause>> {
          where id = $1",
     )
     .bind(id)
-    .first(read)
+    .first(Pause::from_row)
     .await
 }
 
-fn read(row: &Row) -> Result<Pause> {
-    let mut target = None;
+/// One of the columns of a target is set.
+fn target(row: &Row) -> Result<Target> {
     for scope in Scope::ALL {
         if let Some(name) = row.get::<Option<String>>(scope.into_str())? {
             let read = Target::new(scope, &name);
-            target = Some(read.map_err(|error| Error::Decode(Box::new(error)))?);
+            return read.map_err(|error| Error::Decode(Box::new(error)));
         }
     }
-    Ok(Pause {
-        id: row.get("id")?,
-        target: target.ok_or_else(|| Error::Decode("a pause of nothing".into()))?,
-        until: Timestamp(row.get("until_at")?),
-        actor: row.get("actor")?,
-        begun_at: Timestamp(row.get("begun_at")?),
-        ended_at: row.get::<Option<i64>>("ended_at")?.map(Timestamp),
-    })
+    Err(Error::Decode("a pause of nothing".into()))
 }
 
 /// Begins a pause. False when there is one with this id. Rows of pauses that are over are deleted.

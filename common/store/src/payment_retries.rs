@@ -8,7 +8,7 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use crate::parsed;
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use crate::versions::Versions;
 use domain::order::settlement::Cycle;
 use domain::payment::PaymentError;
@@ -40,20 +40,19 @@ pub struct NewRetry {
 
 /// Schedules attempts. One that was scheduled before stays as it is.
 pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result<()> {
-    let columns = [
-        column(
-            "payment_id",
-            retries.iter().map(|retry| retry.payment_id.as_str()),
-        ),
-        column("number", retries.iter().map(|retry| retry.number)),
-        column("job_id", retries.iter().map(|retry| retry.job_id)),
-        column("state", retries.iter().map(|_| State::Scheduled.into_str())),
-        column("due_at", retries.iter().map(|retry| retry.due_at.0)),
-        column("updated_at", retries.iter().map(|_| now.0)),
-    ];
+    let rows = retries.iter().map(|retry| {
+        [
+            column("payment_id", &retry.payment_id),
+            column("number", retry.number),
+            column("job_id", retry.job_id),
+            column("state", State::Scheduled.into_str()),
+            column("due_at", retry.due_at),
+            column("updated_at", now),
+        ]
+    });
     tx.insert(
         "payment_retries",
-        &columns,
+        rows.collect(),
         "on conflict (payment_id, number) do nothing",
     )
     .await?;
@@ -136,10 +135,10 @@ pub async fn wanted(
 ) -> Result<Option<Attempt>> {
     let row = db
         .query(
-            "select payments.state as state, payments.failure as failure,
-                    payments.versions as versions, payments.pact_id as pact_id,
-                    payments.fulfillment_cycle as fulfillment_cycle,
-                    payments.created_at as created_at,
+            "select payments.state, payments.failure,
+                    payments.versions, payments.pact_id,
+                    payments.fulfillment_cycle,
+                    payments.created_at,
                     (select count(*) from checkout_sessions
                      where checkout_sessions.payment_intent = payments.id
                        and checkout_sessions.mode = 'payment') as sessions,
@@ -309,7 +308,7 @@ pub async fn of_checkouts(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<
 }
 
 /// An attempt as an operator sees it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Summary {
     pub number: i64,
     pub state: String,
@@ -325,15 +324,6 @@ pub async fn list(db: &Db, payment_id: &str) -> Result<Vec<Summary>> {
          where payment_id = $1 order by number",
     )
     .bind(payment_id)
-    .all(|row| {
-        Ok(Summary {
-            number: row.get("number")?,
-            state: row.get("state")?,
-            due_at: Timestamp(row.get("due_at")?),
-            code: row.get("code")?,
-            job_id: row.get("job_id")?,
-            updated_at: Timestamp(row.get("updated_at")?),
-        })
-    })
+    .all(Summary::from_row)
     .await
 }

@@ -6,15 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use sha2::{Digest, Sha256};
 
-use crate::sql::{Column, Db, Error, Result, Row, Tx, column};
-use crate::versions::{self, Versions};
+use crate::sql::{Cell, Db, Error, FromRow, Result, Row, Tx, column};
+use crate::versions::{self, Versions, value};
 use crate::{json, parsed};
 use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::settlement::{Cycle, Linked};
 use domain::payment::Email;
-use domain::payment::outcome::State;
-use domain::payment::record::{Part, Record};
+use domain::payment::record::Record;
 use domain::privacy::email_key;
 use domain::time::Timestamp;
 
@@ -35,139 +34,73 @@ pub async fn insert_new(
     payments: &BTreeMap<String, PaymentEntry>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows: Vec<(&str, &PaymentEntry)> =
-        payments.iter().map(|(id, it)| (id.as_str(), it)).collect();
-    let inserted = insert(tx, &rows, now, "on conflict (id) do nothing returning id").await?;
+    let rows = payments.iter().map(|(id, entry)| row(id, entry, now));
+    let new = "on conflict (id) do nothing returning id";
+    let inserted = tx
+        .insert("payments", rows.collect::<Result<_>>()?, new)
+        .await?;
     inserted.iter().map(|row| row.get("id")).collect()
 }
 
 /// Overwrites payments that [`load`] has locked.
 pub async fn save(tx: &mut Tx, payments: &[(&str, &PaymentEntry)], now: Timestamp) -> Result<()> {
-    insert(
-        tx,
-        payments,
-        now,
-        "on conflict (id) do update
-         set pact_id = excluded.pact_id, currency = excluded.currency,
-             amount_minor = excluded.amount_minor, received_minor = excluded.received_minor,
-             state = excluded.state, succeeded = excluded.succeeded,
-             canceled_at = excluded.canceled_at, refunded_minor = excluded.refunded_minor,
-             fully_refunded = excluded.fully_refunded, status = excluded.status,
-             customer_id = excluded.customer_id, receipt_email = excluded.receipt_email,
-             email_key = excluded.email_key, failure = excluded.failure, versions = excluded.versions,
-             fulfillment_cycle = excluded.fulfillment_cycle,
-             payment_type = excluded.payment_type,
-             transfer_group = excluded.transfer_group, invoice = excluded.invoice,
-             events_at = excluded.events_at, entries = excluded.entries,
-             updated_at = excluded.updated_at",
-    )
-    .await?;
-    Ok(())
+    let rows = payments.iter().map(|(id, entry)| row(id, entry, now));
+    tx.overwrite("payments", "id", rows.collect::<Result<_>>()?, "")
+        .await
 }
 
-async fn insert(
-    tx: &mut Tx,
-    payments: &[(&str, &PaymentEntry)],
-    now: Timestamp,
-    rest: &str,
-) -> Result<Vec<Row>> {
-    let records = || payments.iter().map(|(_, entry)| &entry.record);
-    let states: Vec<_> = records().map(Record::state).collect();
-    let failures: Vec<Option<String>> = records()
-        .map(|it| {
-            it.failure
-                .as_ref()
-                .map(|part| json(&part.value))
-                .transpose()
-        })
-        .collect::<Result<_>>()?;
-    let emails: Vec<Option<String>> = records()
-        .map(|it| {
-            it.receipt_email
-                .as_ref()
-                .map(|part| email_key(&part.value.0))
-        })
-        .collect();
-    let versions: Vec<String> = records().map(part_versions).collect::<Result<_>>()?;
-    let columns: Vec<Column<'_>> = vec![
-        column("id", payments.iter().map(|(id, _)| *id)),
-        column("pact_id", records().map(Record::agreement)),
-        column(
-            "fulfillment_cycle",
-            records().map(|it| text(it.cycle.as_ref())),
-        ),
-        column(
-            "payment_type",
-            records().map(|it| text(it.payment_type.as_ref())),
-        ),
-        column(
-            "transfer_group",
-            records().map(|it| text(it.transfer_group.as_ref())),
-        ),
-        column("invoice", records().map(|it| text(it.invoice.as_ref()))),
-        column("currency", records().map(|it| it.currency.value.as_str())),
-        column(
-            "amount_minor",
-            records().map(|it| it.amount.as_ref().map_or(0, |part| part.value)),
-        ),
-        column("received_minor", records().map(|it| it.received)),
-        column("state", states.iter().map(State::as_str)),
-        column("succeeded", records().map(|it| i64::from(it.succeeded))),
+fn row<'a>(id: &'a str, entry: &'a PaymentEntry, now: Timestamp) -> Result<[Cell<'a>; 24]> {
+    let record = &entry.record;
+    let amount = record.amount.as_ref().map_or(0, |part| part.value);
+    let status = record.status.as_ref().map(|part| part.value.as_str());
+    let email = record.receipt_email.as_ref();
+    let email = email.map(|part| part.value.0.as_str());
+    let failure = record.failure.as_ref();
+    let failure = failure.map(|part| json(&part.value)).transpose()?;
+    Ok([
+        column("id", id),
+        column("pact_id", record.agreement()),
+        column("fulfillment_cycle", value(&record.cycle)),
+        column("payment_type", value(&record.payment_type)),
+        column("transfer_group", value(&record.transfer_group)),
+        column("invoice", value(&record.invoice)),
+        column("currency", record.currency.value.as_str()),
+        column("amount_minor", amount),
+        column("received_minor", record.received),
+        column("state", record.state().as_str().to_owned()),
+        column("succeeded", record.succeeded),
         column(
             "canceled_at",
-            records().map(|it| it.canceled.map(|at| Timestamp::from_unix_seconds(at).0)),
+            record.canceled.map(Timestamp::from_unix_seconds),
         ),
-        column("refunded_minor", records().map(|it| it.refunded)),
-        column(
-            "fully_refunded",
-            records().map(|it| i64::from(it.fully_refunded)),
-        ),
-        column(
-            "status",
-            records().map(|it| it.status.as_ref().map(|part| part.value.as_str())),
-        ),
-        column(
-            "customer_id",
-            records().map(|it| text(it.customer.as_ref())),
-        ),
-        column(
-            "receipt_email",
-            records().map(|it| it.receipt_email.as_ref().map(|part| part.value.0.as_str())),
-        ),
-        column("email_key", emails.iter().map(Option::as_deref)),
-        column("failure", failures.iter().map(Option::as_deref)),
-        column("versions", versions.iter().map(String::as_str)),
-        column(
-            "events_at",
-            payments.iter().map(|(_, entry)| entry.events_at.millis()),
-        ),
-        column("entries", payments.iter().map(|(_, entry)| entry.entries)),
-        column("created_at", payments.iter().map(|_| now.0)),
-        column("updated_at", payments.iter().map(|_| now.0)),
-    ];
-    tx.insert("payments", &columns, rest).await
-}
-
-fn text(part: Option<&Part<String>>) -> Option<&str> {
-    part.map(|part| part.value.as_str())
+        column("refunded_minor", record.refunded),
+        column("fully_refunded", record.fully_refunded),
+        column("status", status),
+        column("customer_id", value(&record.customer)),
+        column("receipt_email", email),
+        column("email_key", email.map(email_key)),
+        column("failure", failure),
+        column("versions", part_versions(record)?),
+        column("events_at", entry.events_at.millis()),
+        column("entries", entry.entries),
+        column("created_at", now),
+        column("updated_at", now),
+    ])
 }
 
 fn part_versions(record: &Record) -> Result<String> {
     let parts = [
         ("currency", Some(&record.currency.version)),
-        ("amount", versions::of(record.amount.as_ref())),
-        ("status", versions::of(record.status.as_ref())),
-        ("pact_id", versions::of(record.pact_id.as_ref())),
-        ("cycle", versions::of(record.cycle.as_ref())),
-        ("payment_type", versions::of(record.payment_type.as_ref())),
-        (
-            "transfer_group",
-            versions::of(record.transfer_group.as_ref()),
-        ),
-        ("invoice", versions::of(record.invoice.as_ref())),
-        ("customer", versions::of(record.customer.as_ref())),
-        ("receipt_email", versions::of(record.receipt_email.as_ref())),
-        ("failure", versions::of(record.failure.as_ref())),
+        ("amount", versions::of(&record.amount)),
+        ("status", versions::of(&record.status)),
+        ("pact_id", versions::of(&record.pact_id)),
+        ("cycle", versions::of(&record.cycle)),
+        ("payment_type", versions::of(&record.payment_type)),
+        ("transfer_group", versions::of(&record.transfer_group)),
+        ("invoice", versions::of(&record.invoice)),
+        ("customer", versions::of(&record.customer)),
+        ("receipt_email", versions::of(&record.receipt_email)),
+        ("failure", versions::of(&record.failure)),
     ];
     json(&Versions::of(parts))
 }
@@ -235,13 +168,11 @@ pub async fn lock_agreements(tx: &mut Tx, ids: impl IntoIterator<Item = String>)
     if ids.is_empty() {
         return Ok(());
     }
-    let columns = [
-        column("id", ids.iter().map(String::as_str)),
-        column("revision", ids.iter().map(|_| 1)),
-    ];
     tx.insert(
         "agreements",
-        &columns,
+        ids.into_iter()
+            .map(|id| [column("id", id), column("revision", 1)])
+            .collect(),
         "on conflict (id) do update set revision = agreements.revision + 1",
     )
     .await?;
@@ -375,7 +306,7 @@ fn linked_as(row: &Row, [id, currency, cycle]: [&'static str; 3]) -> Result<Link
 }
 
 /// A payment as an operator sees it, without personal data.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, FromRow)]
 pub struct Summary {
     pub id: String,
     pub state: String,
@@ -395,24 +326,6 @@ pub struct Summary {
     pub refunded_minor: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-}
-
-fn summary(row: &Row) -> Result<Summary> {
-    Ok(Summary {
-        id: row.get("id")?,
-        state: row.get("state")?,
-        pact_id: row.get("pact_id")?,
-        fulfillment_cycle: row.get("fulfillment_cycle")?,
-        payment_type: row.get("payment_type")?,
-        transfer_group: row.get("transfer_group")?,
-        customer_id: row.get("customer_id")?,
-        currency: row.get("currency")?,
-        amount_minor: row.get("amount_minor")?,
-        received_minor: row.get("received_minor")?,
-        refunded_minor: row.get("refunded_minor")?,
-        created_at: Timestamp(row.get("created_at")?),
-        updated_at: Timestamp(row.get("updated_at")?),
-    })
 }
 
 /// Which payments to list. An empty text means any.
@@ -436,7 +349,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
     .bind(filter.state.as_str())
     .bind(filter.pact_id.as_str())
     .bind(limit)
-    .all(summary)
+    .all(Summary::from_row)
     .await
 }
 
@@ -448,7 +361,7 @@ pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
          from payments where id = $1",
     )
     .bind(id)
-    .first(summary)
+    .first(Summary::from_row)
     .await
 }
 

@@ -447,7 +447,7 @@ pub async fn deliveries(db: &Db, scan: &Scan, request: Uuid) -> Result<Vec<Map<S
                 json!(row.get::<String>("source")?),
                 json!(row.get::<Option<String>>("shop")?),
                 json!(row.get::<Option<String>>("external_id")?),
-                json!(Timestamp(row.get("created_at")?)),
+                json!(row.get::<Timestamp>("created_at")?),
                 as_json(&row.get::<Vec<u8>>("body")?),
             ];
             let names = DELIVERY.iter().map(|name| (*name).to_owned());

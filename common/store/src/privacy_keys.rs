@@ -4,7 +4,7 @@
 //! key, because somebody who reads its tables or a backup of them must not get the key that
 //! signs.
 
-use crate::sql::{Db, Error, Result};
+use crate::sql::{Db, Error, FromRow, Result};
 use domain::privacy::Keys;
 use platform::clock::Clock;
 use platform::token::Token;
@@ -112,6 +112,7 @@ pub async fn taken_out(db: &Db) -> std::result::Result<(Token, Keys), NoSecret> 
     Ok((Token::new(text), Keys::new(secret)))
 }
 
+#[derive(FromRow)]
 struct Stored {
     secret: Option<Vec<u8>>,
     fingerprint: Vec<u8>,
@@ -119,12 +120,7 @@ struct Stored {
 
 async fn stored(db: &Db) -> Result<Option<Stored>> {
     db.query("select secret, fingerprint from privacy_keys where id = 1")
-        .first(|row| {
-            Ok(Stored {
-                secret: row.get("secret")?,
-                fingerprint: row.get("fingerprint")?,
-            })
-        })
+        .first(Stored::from_row)
         .await
 }
 

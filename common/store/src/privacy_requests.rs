@@ -9,13 +9,12 @@ mod reapplied;
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::jobs::NewJob;
-use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::code::Code;
 use domain::job::Internal;
 use domain::privacy::{
@@ -23,7 +22,7 @@ use domain::privacy::{
 };
 use domain::time::Timestamp;
 
-use super::{audit, parsed};
+use super::audit;
 
 pub use self::actions::{
     ActionRefused, By, cancel, confirm, export_gone, export_of, link_export, note_fetched, retry,
@@ -154,8 +153,8 @@ impl Opened<'_> {
         }
     }
 
-    fn held_until(&self) -> Option<i64> {
-        (self.is_held() && !self.waits()).then_some(self.job.run_at.0)
+    fn held_until(&self) -> Option<Timestamp> {
+        (self.is_held() && !self.waits()).then_some(self.job.run_at)
     }
 
     /// What the audit says of it. `id` is its id as text.
@@ -218,33 +217,28 @@ async fn compared<'a>(
 }
 
 async fn insert(tx: &mut Tx, keys: &Keys, opened: &[Opened<'_>]) -> Result<()> {
-    let key = |it: &Opened<'_>, key: Option<SubjectKey<'_>>| {
-        key.and_then(|key| keys.subject(&it.request.shop, key))
-    };
-    let email = |it: &Opened<'_>| {
-        let email = it.request.person.email.as_deref();
-        key(it, email.map(SubjectKey::Email))
-    };
-    let phone = |it: &Opened<'_>| {
-        let phone = it.request.person.phone.as_deref();
-        key(it, phone.map(SubjectKey::Phone))
-    };
-    let rows = || opened.iter();
-    let columns = [
-        column("id", rows().map(|it| it.job.id)),
-        column("topic", rows().map(|it| it.request.topic.into_str())),
-        column("shop", rows().map(|it| it.request.shop.as_str())),
-        column("customer_id", rows().map(|it| it.request.person.id)),
-        column("email_key", rows().map(email)),
-        column("phone_key", rows().map(phone)),
-        column("body_key", rows().map(|it| it.body_key)),
-        column("repeats", rows().map(|it| it.repeats)),
-        column("state", rows().map(|it| it.state().into_str())),
-        column("received_at", rows().map(|it| it.job.created_at.0)),
-        column("due_at", rows().map(|it| it.due_at().0)),
-        column("held_until", rows().map(Opened::held_until)),
-    ];
-    tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
+    let rows = opened.iter().map(|it| {
+        let request = &it.request;
+        let key = |key| keys.subject(&request.shop, key);
+        let email = request.person.email.as_deref();
+        let phone = request.person.phone.as_deref();
+        [
+            column("id", it.job.id),
+            column("topic", request.topic.into_str()),
+            column("shop", &request.shop),
+            column("customer_id", request.person.id),
+            column("email_key", email.map(SubjectKey::Email).and_then(key)),
+            column("phone_key", phone.map(SubjectKey::Phone).and_then(key)),
+            column("body_key", it.body_key),
+            column("repeats", it.repeats),
+            column("state", it.state().into_str()),
+            column("received_at", it.job.created_at),
+            column("due_at", it.due_at()),
+            column("held_until", it.held_until()),
+        ]
+    });
+    let rows = rows.collect();
+    tx.insert("privacy_requests", rows, "on conflict (id) do nothing")
         .await?;
     Ok(())
 }
@@ -353,25 +347,18 @@ pub async fn history(db: &Db, id: Uuid) -> Result<Option<History>> {
 pub async fn state(tx: &mut Tx, id: Uuid) -> Result<Option<State>> {
     tx.query("select state from privacy_requests where id = $1 for update")
         .bind(id)
-        .first(|row| {
-            let text: String = row.get("state")?;
-            text.parse().map_err(|error| Error::Decode(Box::new(error)))
-        })
+        .first(|row| row.get("state"))
         .await
 }
 
 /// How far a request has come, as JSON. None when it has no progress yet.
 pub async fn progress(db: &Db, id: Uuid) -> Result<Option<Value>> {
-    let row = db
+    let progress = db
         .query("select progress from privacy_requests where id = $1")
         .bind(id)
-        .fetch_optional()
+        .first(|row| row.get("progress"))
         .await?;
-    let text: Option<String> = match row {
-        Some(row) => row.get("progress")?,
-        None => None,
-    };
-    text.map(|text| parsed(&text)).transpose()
+    Ok(progress.flatten())
 }
 
 pub async fn note_progress(tx: &mut Tx, id: Uuid, progress: &impl Serialize) -> Result<()> {
@@ -457,12 +444,10 @@ pub async fn announce_export(
     let Some(row) = row else {
         return Ok(None);
     };
-    let columns = [
-        column("request_id", subjects.iter().map(|_| id)),
-        column("key", subjects.iter().copied()),
-    ];
+    let about = |key: &Uuid| [column("request_id", id), column("key", *key)];
+    let about = subjects.iter().map(about).collect();
     let known = "on conflict (request_id, key) do nothing";
-    tx.insert("export_subjects", &columns, known).await?;
+    tx.insert("export_subjects", about, known).await?;
     row.get("export_runs").map(Some)
 }
 
@@ -532,10 +517,13 @@ pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Opt
 }
 
 /// An export that is not removed yet.
+#[derive(FromRow)]
 pub struct Kept {
     /// The store to which it was written.
+    #[column("export_store")]
     pub store: Uuid,
     /// How many runs began to write it.
+    #[column("export_runs")]
     pub runs: i64,
 }
 
@@ -546,12 +534,7 @@ pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
          where id = $1 and export_expires_at is not null and export_removed_at is null",
     )
     .bind(id)
-    .first(|row| {
-        Ok(Kept {
-            store: row.get("export_store")?,
-            runs: row.get("export_runs")?,
-        })
-    })
+    .first(Kept::from_row)
     .await
 }
 
@@ -670,7 +653,7 @@ pub enum Notice {
 }
 
 /// A request whose deadline is to be reported.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct DueNotice {
     pub id: Uuid,
     pub topic: String,
@@ -713,14 +696,7 @@ pub async fn take_notices(
         .bind(now.0)
         .bind(until.0)
         .bind(limit)
-        .all(|row| {
-            Ok(DueNotice {
-                id: row.get("id")?,
-                topic: row.get("topic")?,
-                shop: row.get("shop")?,
-                due_at: Timestamp(row.get("due_at")?),
-            })
-        })
+        .all(DueNotice::from_row)
         .await
 }
 
@@ -749,18 +725,13 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
         .bind(Internal::EraseAgain.into_str())
         .fetch_one()
         .await?;
-    let of_requests = requests.get::<Option<i64>>("due_at")?.map(Timestamp);
-    let came_at = again.get::<Option<i64>>("created_at")?.map(Timestamp);
+    let of_requests = requests.get::<Option<Timestamp>>("due_at")?;
+    let came_at = again.get::<Option<Timestamp>>("created_at")?;
     let due_at = of_requests
         .into_iter()
         .chain(came_at.map(|at| at.plus(PERIOD)));
     let open = requests.get::<i64>("open")? + again.get::<i64>("open")?;
     Ok((open, due_at.min()))
-}
-
-fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>> {
-    let text: Option<String> = row.get(name)?;
-    text.map(|text| parsed(&text)).transpose()
 }
 
 impl RequestEntry {
@@ -771,19 +742,14 @@ impl RequestEntry {
 }
 
 fn read(row: &Row) -> Result<RequestEntry> {
-    let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
-    let value = |name| {
-        let text: Option<String> = row.get(name)?;
-        text.map(|text| parsed(&text)).transpose()
-    };
     let sha256: Option<String> = row.get("export_sha256")?;
-    let export = match (sha256, time("export_expires_at")?) {
+    let export = match (sha256, row.get("export_expires_at")?) {
         (Some(sha256), Some(expires_at)) => Some(Export {
             sha256,
             bytes: row.get("export_bytes")?,
             run: row.get("export_run")?,
             expires_at,
-            removed_at: time("export_removed_at")?,
+            removed_at: row.get("export_removed_at")?,
             problem: row.get("export_problem")?,
         }),
         _ => None,
@@ -800,20 +766,20 @@ fn read(row: &Row) -> Result<RequestEntry> {
         repeats: row.get("repeats")?,
         code: (state == State::Failed.into_str()).then_some(Code::Privacy.id()),
         state,
-        received_at: Timestamp(row.get("received_at")?),
-        due_at: Timestamp(row.get("due_at")?),
-        held_until: time("held_until")?,
-        finished_at: time("finished_at")?,
-        warned_at: time("warned_at")?,
-        alarmed_at: time("alarmed_at")?,
-        overdue_at: time("overdue_at")?,
+        received_at: row.get("received_at")?,
+        due_at: row.get("due_at")?,
+        held_until: row.get("held_until")?,
+        finished_at: row.get("finished_at")?,
+        warned_at: row.get("warned_at")?,
+        alarmed_at: row.get("alarmed_at")?,
+        overdue_at: row.get("overdue_at")?,
         attempts: row.get::<Option<i64>>("attempts")?.unwrap_or_default(),
-        next_run_at: time("run_at")?.filter(|_| is_ready),
+        next_run_at: row.get::<Option<Timestamp>>("run_at")?.filter(|_| is_ready),
         last_error: row.get("last_error")?,
-        progress: value("progress")?.unwrap_or_default(),
-        held: part(row, "held")?,
-        decided: part(row, "decided")?,
+        progress: row.get::<Option<Value>>("progress")?.unwrap_or_default(),
+        held: row.get("held")?,
+        decided: row.get("decided")?,
         export,
-        receipt: value("receipt")?,
+        receipt: row.get("receipt")?,
     })
 }

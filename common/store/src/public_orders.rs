@@ -2,7 +2,7 @@
 //! from `payments`. No column that may have personal data is selected here, so none can reach a
 //! page.
 
-use crate::sql::{Db, Result, Row};
+use crate::sql::{Db, FromRow, Result, Row};
 use domain::due::Account;
 use domain::money::{Currency, Money};
 use domain::order::FinancialStatus;
@@ -62,9 +62,8 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
         .query(
             "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
                     orders.outstanding_minor, orders.financial_status, orders.payment_status,
-                    orders.pact_id, orders.cancelled_at, orders.updated_at,
-                    orders.successor_shop as successor_shop, orders.successor_id as successor_id,
-                    fulfillments.state as state,
+                    orders.pact_id, orders.cancelled_at, orders.updated_at, orders.successor_shop,
+                    orders.successor_id, fulfillments.state,
                     fulfillments.updated_at as fulfillment_updated_at
              from orders
              left join fulfillments
@@ -109,16 +108,12 @@ async fn brought(db: &Db, order: &PublicOrder, agreement: Option<String>) -> Res
     };
     let rows = db
         .query(
-            "select payments.id as id, payments.currency as currency,
-                    payments.received_minor as received_minor,
-                    payments.refunded_minor as refunded_minor,
-                    payments.fulfillment_cycle as fulfillment_cycle
+            "select payments.id, payments.currency, payments.received_minor,
+                    payments.refunded_minor, payments.fulfillment_cycle
              from payments where payments.pact_id = $1
              union
-             select payments.id as id, payments.currency as currency,
-                    payments.received_minor as received_minor,
-                    payments.refunded_minor as refunded_minor,
-                    payments.fulfillment_cycle as fulfillment_cycle
+             select payments.id, payments.currency, payments.received_minor,
+                    payments.refunded_minor, payments.fulfillment_cycle
              from checkout_sessions
              join payments on payments.id = checkout_sessions.payment_intent
              where payments.pact_id is null and checkout_sessions.shop = $2
@@ -186,12 +181,14 @@ fn order(row: &Row) -> Result<PublicOrder> {
 }
 
 /// A parcel that is under way or will be soon.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
     /// True when the storefront says that the carrier has the parcel.
+    #[with(is_shipped)]
     pub shipped: bool,
+    #[column("stated_at")]
     pub updated_at: Timestamp,
 }
 
@@ -212,7 +209,7 @@ pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> 
     .bind(shop)
     .bind(order_id)
     .bind(MOST)
-    .all(parcel)
+    .all(Parcel::from_row)
     .await
 }
 
@@ -239,7 +236,7 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
         .await?;
     let mut found: Vec<Parcel> = Vec::new();
     for row in &rows {
-        let next = parcel(row)?;
+        let next = Parcel::from_row(row)?;
         let is_known =
             |known: &Parcel| (&known.carrier, known.shipped) == (&next.carrier, next.shipped);
         if !found.iter().any(is_known) {
@@ -249,11 +246,6 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     Ok(found)
 }
 
-fn parcel(row: &Row) -> Result<Parcel> {
-    Ok(Parcel {
-        number: row.get("number")?,
-        carrier: row.get("carrier")?,
-        shipped: row.get::<Option<String>>("status")?.as_deref() == Some("success"),
-        updated_at: Timestamp(row.get("stated_at")?),
-    })
+fn is_shipped(row: &Row) -> Result<bool> {
+    Ok(row.get::<Option<String>>("status")?.as_deref() == Some("success"))
 }

@@ -19,17 +19,19 @@ pub struct QrCode {
 
 /// Stores QR codes. One that exists already stays, because it may have been printed.
 pub async fn insert(tx: &mut Tx, codes: &[QrCode], now: Timestamp) -> Result<()> {
-    let columns = [
-        column("shop", codes.iter().map(|code| code.shop.as_str())),
-        column("order_id", codes.iter().map(|code| code.order_id)),
-        column("kind", codes.iter().map(|code| code.kind)),
-        column("url", codes.iter().map(|code| code.url.as_str())),
-        column("modules", codes.iter().map(|code| code.modules.as_slice())),
-        column("created_at", codes.iter().map(|_| now.0)),
-    ];
+    let rows = codes.iter().map(|code| {
+        [
+            column("shop", &code.shop),
+            column("order_id", code.order_id),
+            column("kind", code.kind),
+            column("url", &code.url),
+            column("modules", &code.modules),
+            column("created_at", now),
+        ]
+    });
     tx.insert(
         "qr_codes",
-        &columns,
+        rows.collect(),
         "on conflict (shop, order_id, kind) do nothing",
     )
     .await?;

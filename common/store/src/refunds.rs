@@ -4,7 +4,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::money::{Currency, Money};
 use domain::order::OrderKey;
 use domain::time::Timestamp;
@@ -29,7 +29,7 @@ pub enum State {
 }
 
 /// A refund as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct Refund {
     /// The payment's id, or [`NO_PAYMENT`].
     pub payment_id: String,
@@ -57,7 +57,11 @@ const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provide
 /// The refunds of an order, which the caller has locked.
 pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<Vec<Refund>> {
     let rows = tx.query(COLUMNS).bind(key.0.as_str()).bind(key.1);
-    rows.fetch_all().await?.iter().map(read).collect()
+    rows.fetch_all()
+        .await?
+        .iter()
+        .map(Refund::from_row)
+        .collect()
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -83,7 +87,7 @@ pub struct StoredRefund {
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredRefund>> {
     let rows = db.query(COLUMNS).bind(shop).bind(order_id);
     rows.all(|row| {
-        let refund = read(row)?;
+        let refund = Refund::from_row(row)?;
         Ok(StoredRefund {
             amount: refund.amount().map(|it| it.to_string()),
             state: refund.state,
@@ -94,17 +98,6 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredRefund
         })
     })
     .await
-}
-
-fn read(row: &Row) -> Result<Refund> {
-    Ok(Refund {
-        payment_id: row.get("payment_id")?,
-        state: row.get("state")?,
-        amount_minor: row.get("amount_minor")?,
-        currency: row.get("currency")?,
-        provider_id: row.get("provider_id")?,
-        updated_at: Timestamp(row.get("updated_at")?),
-    })
 }
 
 /// A refund to be written.
@@ -123,27 +116,26 @@ pub async fn save(
     refunds: &[NewRefund<'_>],
     now: Timestamp,
 ) -> Result<()> {
-    let columns = [
-        column("shop", refunds.iter().map(|_| key.0.as_str())),
-        column("order_id", refunds.iter().map(|_| key.1)),
-        column("payment_id", refunds.iter().map(|it| it.payment_id)),
-        column("state", refunds.iter().map(|it| it.state.into_str())),
-        column("amount_minor", refunds.iter().map(|it| it.amount_minor)),
-        column("currency", refunds.iter().map(|it| it.currency.as_deref())),
-        column("created_at", refunds.iter().map(|_| now.0)),
-        column("updated_at", refunds.iter().map(|_| now.0)),
-    ];
-    tx.insert(
+    let rows = refunds.iter().map(|it| {
+        [
+            column("shop", &key.0),
+            column("order_id", key.1),
+            column("payment_id", it.payment_id),
+            column("state", it.state.into_str()),
+            column("amount_minor", it.amount_minor),
+            column("currency", &it.currency),
+            column("created_at", now),
+            column("updated_at", now),
+        ]
+    });
+    tx.overwrite(
         "refunds",
-        &columns,
-        "on conflict (shop, order_id, payment_id) do update
-         set state = excluded.state, amount_minor = excluded.amount_minor,
-             currency = excluded.currency, updated_at = excluded.updated_at
-         where refunds.state = 'recorded'
+        "shop, order_id, payment_id",
+        rows.collect(),
+        " where refunds.state = 'recorded'
             or (refunds.payment_id = '' and refunds.state = 'already_refunded')",
     )
-    .await?;
-    Ok(())
+    .await
 }
 
 /// Deletes what was recorded before a payment was linked.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::sql::{Db, Result, Row, Tx, column};
+use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::time::Timestamp;
 
 /// How long they are kept.
@@ -18,7 +18,7 @@ const MOST: i64 = 10_000;
 const HOUR: i64 = 3_600_000;
 
 /// Deliveries of one hour that were refused for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct Refused {
     /// `storefront` or `payment`.
     pub source: String,
@@ -48,28 +48,29 @@ pub struct Refused {
 
 /// Adds to what was counted in the same hour.
 pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
-    let text = |of: fn(&Refused) -> &str| refused.iter().map(of);
-    let columns = [
-        column("hour_at", refused.iter().map(|it| hour(it.last_at))),
-        column("source", text(|it| &it.source)),
-        column("profile", text(|it| &it.profile)),
-        column("reason", text(|it| &it.reason)),
-        column("signature", text(|it| &it.signature)),
-        column("header", text(|it| &it.header)),
-        column("advice", text(|it| &it.advice)),
-        column("status", refused.iter().map(|it| it.status)),
-        column("deliveries", refused.iter().map(|it| it.deliveries)),
-        column("first_at", refused.iter().map(|it| it.first_at.0)),
-        column("last_at", refused.iter().map(|it| it.last_at.0)),
-        column("headers", text(|it| &it.headers)),
-        column("topic", refused.iter().map(|it| it.topic.as_deref())),
-        column("shop", refused.iter().map(|it| it.shop.as_deref())),
-        column("age_seconds", refused.iter().map(|it| it.age_seconds)),
-        column("body_key", refused.iter().map(|it| it.body_key)),
-    ];
+    let rows = refused.iter().map(|it| {
+        [
+            column("hour_at", hour(it.last_at)),
+            column("source", &it.source),
+            column("profile", &it.profile),
+            column("reason", &it.reason),
+            column("signature", &it.signature),
+            column("header", &it.header),
+            column("advice", &it.advice),
+            column("status", it.status),
+            column("deliveries", it.deliveries),
+            column("first_at", it.first_at),
+            column("last_at", it.last_at),
+            column("headers", &it.headers),
+            column("topic", &it.topic),
+            column("shop", &it.shop),
+            column("age_seconds", it.age_seconds),
+            column("body_key", it.body_key),
+        ]
+    });
     tx.insert(
         "refused_deliveries",
-        &columns,
+        rows.collect(),
         "on conflict (hour_at, source, profile, reason, signature, header, advice) do update
          set deliveries = refused_deliveries.deliveries + excluded.deliveries,
              status = excluded.status, last_at = excluded.last_at, headers = excluded.headers, topic = excluded.topic,
@@ -92,7 +93,7 @@ pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>>
     )
     .bind(since.0)
     .bind(limit)
-    .all(read)
+    .all(Refused::from_row)
     .await
 }
 
@@ -107,7 +108,7 @@ pub async fn of_hour(db: &Db, at: Timestamp) -> Result<Vec<Refused>> {
          order by last_at, source, profile, reason, signature, header, advice",
     )
     .bind(hour(at))
-    .all(read)
+    .all(Refused::from_row)
     .await
 }
 
@@ -116,28 +117,8 @@ pub fn hour(at: Timestamp) -> i64 {
     at.0 / HOUR * HOUR
 }
 
-fn read(row: &Row) -> Result<Refused> {
-    Ok(Refused {
-        source: row.get("source")?,
-        profile: row.get("profile")?,
-        reason: row.get("reason")?,
-        signature: row.get("signature")?,
-        header: row.get("header")?,
-        advice: row.get("advice")?,
-        status: row.get("status")?,
-        deliveries: row.get("deliveries")?,
-        first_at: Timestamp(row.get("first_at")?),
-        last_at: Timestamp(row.get("last_at")?),
-        headers: row.get("headers")?,
-        topic: row.get("topic")?,
-        shop: row.get("shop")?,
-        age_seconds: row.get("age_seconds")?,
-        body_key: row.get("body_key")?,
-    })
-}
-
 /// All that were refused for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct Summary {
     pub source: String,
     pub reason: String,
@@ -159,17 +140,7 @@ pub async fn summary(db: &Db, since: Timestamp) -> Result<Vec<Summary>> {
          order by 6 desc, source, reason, signature, header, advice",
     )
     .bind(since.0)
-    .all(|row| {
-        Ok(Summary {
-            source: row.get("source")?,
-            reason: row.get("reason")?,
-            signature: row.get("signature")?,
-            header: row.get("header")?,
-            advice: row.get("advice")?,
-            deliveries: row.get("deliveries")?,
-            last_at: Timestamp(row.get("last_at")?),
-        })
-    })
+    .all(Summary::from_row)
     .await
 }
 

@@ -16,34 +16,22 @@ pub type NewShipment<'a> = (&'a OrderKey, i64, &'a Part<Shipment>);
 
 /// Writes shipments, replacing what was stored.
 pub async fn save(tx: &mut Tx, shipments: &[NewShipment<'_>], now: Timestamp) -> Result<()> {
-    let each = || shipments.iter().map(|(_, _, part)| *part);
-    let lines: Vec<String> = each()
-        .map(|part| json(&part.value.lines))
-        .collect::<Result<_>>()?;
-    let columns = [
-        column(
-            "shop",
-            shipments.iter().map(|((shop, _), ..)| shop.as_str()),
-        ),
-        column("order_id", shipments.iter().map(|((_, id), ..)| *id)),
-        column("id", shipments.iter().map(|(_, id, _)| *id)),
-        column("version_at", each().map(|part| part.version.at)),
-        column("version_tie", each().map(|part| part.version.tie)),
-        column("status", each().map(|part| part.value.status.as_deref())),
-        column("carrier", each().map(|part| part.value.carrier.as_deref())),
-        column("lines", lines.iter().map(String::as_str)),
-        column("updated_at", shipments.iter().map(|_| now.0)),
-    ];
-    tx.insert(
-        "shipments",
-        &columns,
-        "on conflict (shop, order_id, id) do update
-         set version_at = excluded.version_at, version_tie = excluded.version_tie,
-             status = excluded.status, carrier = excluded.carrier, lines = excluded.lines,
-             updated_at = excluded.updated_at",
-    )
-    .await?;
-    Ok(())
+    let rows = shipments.iter().map(|((shop, order_id), id, part)| {
+        Ok([
+            column("shop", shop),
+            column("order_id", *order_id),
+            column("id", *id),
+            column("version_at", part.version.at),
+            column("version_tie", part.version.tie),
+            column("status", &part.value.status),
+            column("carrier", &part.value.carrier),
+            column("lines", json(&part.value.lines)?),
+            column("updated_at", now),
+        ])
+    });
+    let rows = rows.collect::<Result<_>>()?;
+    tx.overwrite("shipments", "shop, order_id, id", rows, "")
+        .await
 }
 
 /// A tracking number to be written.
@@ -58,24 +46,23 @@ pub struct NewParcel<'a> {
 
 /// Writes parcels. A QR code that exists already stays, because it may have been printed.
 pub async fn save_parcels(tx: &mut Tx, parcels: &[NewParcel<'_>], now: Timestamp) -> Result<()> {
-    let qr = || parcels.iter().map(|parcel| parcel.qr.as_ref());
-    let columns = [
-        column("shop", parcels.iter().map(|parcel| parcel.key.0.as_str())),
-        column("order_id", parcels.iter().map(|parcel| parcel.key.1)),
-        column("shipment_id", parcels.iter().map(|it| it.shipment_id)),
-        column("position", parcels.iter().map(|parcel| parcel.position)),
-        column(
-            "number",
-            parcels.iter().map(|it| it.tracking.number.as_str()),
-        ),
-        column("url", parcels.iter().map(|it| it.tracking.url.as_deref())),
-        column("qr_url", qr().map(|qr| qr.map(|(url, _)| url.as_str()))),
-        column("qr_modules", qr().map(|qr| qr.map(|(_, it)| it.as_slice()))),
-        column("created_at", parcels.iter().map(|_| now.0)),
-    ];
+    let rows = parcels.iter().map(|it| {
+        let (url, modules) = it.qr.clone().unzip();
+        [
+            column("shop", &it.key.0),
+            column("order_id", it.key.1),
+            column("shipment_id", it.shipment_id),
+            column("position", it.position),
+            column("number", &it.tracking.number),
+            column("url", &it.tracking.url),
+            column("qr_url", url),
+            column("qr_modules", modules),
+            column("created_at", now),
+        ]
+    });
     tx.insert(
         "parcels",
-        &columns,
+        rows.collect(),
         "on conflict (shop, order_id, shipment_id, number) do update
          set position = excluded.position, url = excluded.url",
     )
@@ -109,7 +96,7 @@ pub async fn of(
 ) -> Result<Vec<(OrderKey, i64, Part<Shipment>)>> {
     let rows = tx
         .query(
-            "select shipments.shop as shop, shipments.order_id as order_id, shipments.id as id, version_at, version_tie,
+            "select shipments.shop, shipments.order_id, shipments.id, version_at, version_tie,
                     status, carrier, lines, number, url
              from shipments
              left join parcels
@@ -194,8 +181,7 @@ pub struct StoredParcel {
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipment>> {
     let rows = db
         .query(
-            "select shipments.id as id, status, carrier, shipments.updated_at as updated_at,
-                    number, url, qr_url
+            "select shipments.id, status, carrier, shipments.updated_at, number, url, qr_url
              from shipments
              left join parcels
                on parcels.shop = shipments.shop and parcels.order_id = shipments.order_id
@@ -217,7 +203,7 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipme
                 status: row.get("status")?,
                 carrier: row.get("carrier")?,
                 parcels: Vec::new(),
-                updated_at: Timestamp(row.get("updated_at")?),
+                updated_at: row.get("updated_at")?,
             });
         }
         let number: Option<String> = row.get("number")?;

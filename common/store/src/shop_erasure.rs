@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use crate::sql::{Db, Query, Result, Tx};
+use crate::sql::{Db, FromRow, Query, Result, Tx};
 use crate::webhook_ids;
 use domain::time::Timestamp;
 
@@ -64,7 +64,7 @@ const PARTS: [(&str, &str); 9] = [
 ];
 
 /// An order to be erased.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Order {
     pub id: i64,
     pub pact_id: Option<String>,
@@ -83,12 +83,7 @@ pub async fn orders(db: &Db, shop: &str, limit: i64) -> Result<Vec<Order>> {
     db.query("select id, pact_id from orders where shop = $1 order by id limit $2")
         .bind(shop)
         .bind(limit)
-        .all(|row| {
-            Ok(Order {
-                id: row.get("id")?,
-                pact_id: row.get("pact_id")?,
-            })
-        })
+        .all(Order::from_row)
         .await
 }
 

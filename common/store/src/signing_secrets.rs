@@ -38,15 +38,17 @@ pub async fn verified(db: &Db, last: &BTreeMap<(Source, &str), Timestamp>) -> Re
     if last.is_empty() {
         return Ok(());
     }
-    let columns = [
-        column("source", last.keys().map(|(source, _)| source.into_str())),
-        column("fingerprint", last.keys().map(|(_, secret)| *secret)),
-        column("verified_at", last.values().map(|at| at.0)),
-    ];
+    let rows = last.iter().map(|((source, secret), at)| {
+        [
+            column("source", source.into_str()),
+            column("fingerprint", *secret),
+            column("verified_at", *at),
+        ]
+    });
     let rest = "on conflict (source, fingerprint) do update set verified_at = excluded.verified_at
          where excluded.verified_at > signing_secrets.verified_at";
     let mut tx = db.begin().await?;
-    tx.insert("signing_secrets", &columns, rest).await?;
+    tx.insert("signing_secrets", rows.collect(), rest).await?;
     tx.commit().await
 }
 
@@ -59,7 +61,7 @@ pub async fn list(db: &Db, set: &BTreeMap<Source, Vec<String>>) -> Result<Vec<En
     let mut last: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
     for row in &rows {
         let key = (row.get("source")?, row.get("fingerprint")?);
-        last.insert(key, Timestamp(row.get("verified_at")?));
+        last.insert(key, row.get("verified_at")?);
     }
     let of = |source: Source, place: usize, fingerprint: &String| Entry {
         source: source.into_str(),

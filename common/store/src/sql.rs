@@ -45,8 +45,9 @@ use config::database::{Pooling, postgres_options};
 use platform::{crash_point, private_files, task};
 
 pub use backup::{check_sqlite, copy_sqlite};
-pub use insert::{Cell, Column, Values, column};
-pub use query::{Field, Query, Row, Value};
+pub use insert::{Cell, column};
+pub use query::{Field, FromRow, Query, Row, Value};
+pub use row::FromRow;
 pub use server::{Access, Oldest, Server};
 pub use sqlx::Error;
 pub use turn::Turn;

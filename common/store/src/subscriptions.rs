@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
-use crate::sql::{Column, Db, Result, Row, Tx, column};
-use crate::versions::{self, Versions};
+use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
+use crate::versions::{self, Versions, value};
 use crate::{json, parsed};
 use domain::event::LastEvent;
 use domain::payment::subscription::Record;
@@ -26,11 +26,11 @@ pub async fn insert_new(
     subscriptions: &BTreeMap<String, SubscriptionEntry>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows: Vec<(&str, &SubscriptionEntry)> = subscriptions
-        .iter()
-        .map(|(id, it)| (id.as_str(), it))
-        .collect();
-    let inserted = insert(tx, &rows, now, "on conflict (id) do nothing returning id").await?;
+    let rows = subscriptions.iter().map(|(id, entry)| row(id, entry, now));
+    let new = "on conflict (id) do nothing returning id";
+    let inserted = tx
+        .insert("subscriptions", rows.collect::<Result<_>>()?, new)
+        .await?;
     inserted.iter().map(|row| row.get("id")).collect()
 }
 
@@ -40,60 +40,30 @@ pub async fn save(
     subscriptions: &[(&str, &SubscriptionEntry)],
     now: Timestamp,
 ) -> Result<()> {
-    insert(
-        tx,
-        subscriptions,
-        now,
-        "on conflict (id) do update
-         set period_end_at = excluded.period_end_at, customer_id = excluded.customer_id,
-             pact_id = excluded.pact_id, versions = excluded.versions,
-             events_at = excluded.events_at, updated_at = excluded.updated_at",
-    )
-    .await?;
-    Ok(())
+    let rows = subscriptions.iter().map(|(id, entry)| row(id, entry, now));
+    tx.overwrite("subscriptions", "id", rows.collect::<Result<_>>()?, "")
+        .await
 }
 
-async fn insert(
-    tx: &mut Tx,
-    subscriptions: &[(&str, &SubscriptionEntry)],
-    now: Timestamp,
-    rest: &str,
-) -> Result<Vec<Row>> {
-    let records = || subscriptions.iter().map(|(_, entry)| &entry.record);
-    let versions: Vec<String> = records()
-        .map(|it| {
-            let parts = [
-                ("customer", versions::of(it.customer.as_ref())),
-                ("pact_id", versions::of(it.pact_id.as_ref())),
-            ];
-            json(&Versions::of(parts))
-        })
-        .collect::<Result<_>>()?;
-    let columns: Vec<Column<'_>> = vec![
-        column("id", subscriptions.iter().map(|(id, _)| *id)),
+fn row<'a>(id: &'a str, entry: &'a SubscriptionEntry, now: Timestamp) -> Result<[Cell<'a>; 8]> {
+    let record = &entry.record;
+    let versions = Versions::of([
+        ("customer", versions::of(&record.customer)),
+        ("pact_id", versions::of(&record.pact_id)),
+    ]);
+    Ok([
+        column("id", id),
         column(
             "period_end_at",
-            records().map(|it| it.period_end.map(|at| Timestamp::from_unix_seconds(at).0)),
+            record.period_end.map(Timestamp::from_unix_seconds),
         ),
-        column(
-            "customer_id",
-            records().map(|it| it.customer.as_ref().map(|part| part.value.as_str())),
-        ),
-        column(
-            "pact_id",
-            records().map(|it| it.pact_id.as_ref().map(|part| part.value.as_str())),
-        ),
-        column("versions", versions.iter().map(String::as_str)),
-        column(
-            "events_at",
-            subscriptions
-                .iter()
-                .map(|(_, entry)| entry.events_at.millis()),
-        ),
-        column("created_at", subscriptions.iter().map(|_| now.0)),
-        column("updated_at", subscriptions.iter().map(|_| now.0)),
-    ];
-    tx.insert("subscriptions", &columns, rest).await
+        column("customer_id", value(&record.customer)),
+        column("pact_id", value(&record.pact_id)),
+        column("versions", json(&versions)?),
+        column("events_at", entry.events_at.millis()),
+        column("created_at", now),
+        column("updated_at", now),
+    ])
 }
 
 /// The subscriptions with these ids, locked, sorted by id.
@@ -127,23 +97,13 @@ fn read(row: &Row) -> Result<SubscriptionEntry> {
 }
 
 /// A subscription as an operator sees it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Summary {
     pub id: String,
     pub period_end_at: Option<Timestamp>,
     pub customer_id: Option<String>,
     pub pact_id: Option<String>,
     pub updated_at: Timestamp,
-}
-
-fn summary(row: &Row) -> Result<Summary> {
-    Ok(Summary {
-        id: row.get("id")?,
-        period_end_at: row.get::<Option<i64>>("period_end_at")?.map(Timestamp),
-        customer_id: row.get("customer_id")?,
-        pact_id: row.get("pact_id")?,
-        updated_at: Timestamp(row.get("updated_at")?),
-    })
 }
 
 /// The subscriptions that changed last, the newest first.
@@ -154,7 +114,7 @@ pub async fn list(db: &Db, limit: i64) -> Result<Vec<Summary>> {
          limit $1",
     )
     .bind(limit)
-    .all(summary)
+    .all(Summary::from_row)
     .await
 }
 
@@ -164,6 +124,6 @@ pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
          where id = $1",
     )
     .bind(id)
-    .first(summary)
+    .first(Summary::from_row)
     .await
 }

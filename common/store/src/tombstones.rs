@@ -36,7 +36,7 @@ pub async fn check(
     }
     tx.query("select key, redacted_at from tombstones where (shop, key) in ($1..)")
         .bind(subjects)
-        .all(|row| Ok((row.get("key")?, Timestamp(row.get("redacted_at")?))))
+        .all(|row| Ok((row.get("key")?, row.get("redacted_at")?)))
         .await
 }
 
@@ -50,18 +50,19 @@ pub async fn write(
     for shop in keys.keys() {
         tx.lock(lock_key(shop)).await?;
     }
-    let rows: Vec<(&str, Uuid)> = keys
-        .iter()
-        .flat_map(|(shop, keys)| keys.iter().map(|key| (*shop, *key)))
-        .collect();
-    let columns = [
-        column("shop", rows.iter().map(|(shop, _)| *shop)),
-        column("key", rows.iter().map(|(_, key)| *key)),
-        column("redacted_at", rows.iter().map(|_| now.0)),
-    ];
+    let mut rows = Vec::new();
+    for (shop, keys) in keys {
+        rows.extend(keys.iter().map(|key| {
+            [
+                column("shop", *shop),
+                column("key", *key),
+                column("redacted_at", now),
+            ]
+        }));
+    }
     let newer = "on conflict (shop, key) do update set redacted_at = excluded.redacted_at
                  where excluded.redacted_at > tombstones.redacted_at";
-    tx.insert("tombstones", &columns, newer).await?;
+    tx.insert("tombstones", rows, newer).await?;
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use crate::jobs::{Summary, read_summary};
-use crate::sql::{Db, Result, Row};
+use crate::jobs::Summary;
+use crate::sql::{Db, FromRow, Result, Row};
 use crate::webhook_ids::{self, DeliveryId};
 use domain::job::{JobId, Source};
 use domain::trace::{TraceContext, TraceId, stored};
@@ -115,7 +115,7 @@ pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec
         .await?;
     let mut jobs = BTreeMap::new();
     for row in first.iter().chain(&carried) {
-        let job = read_summary(row)?;
+        let job = Summary::from_row(row)?;
         jobs.insert(job.id, job);
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

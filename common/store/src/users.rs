@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::sql::{Db, Error, Result, Row, Tx};
+use crate::sql::{Db, Error, FromRow, Result, Tx};
 use domain::account::Account;
 use domain::license::UserId;
 use domain::time::Timestamp;
@@ -48,13 +48,14 @@ use super::licenses;
 pub const CLAIM_PERIOD: Duration = Duration::from_hours(30 * 24);
 
 /// A person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct User {
     pub id: UserId,
     /// None for a person who was invited by login and was not seen yet.
     pub provider_id: Option<i64>,
     pub login: String,
     /// False when another account has been seen with the login since.
+    #[present("login_key")]
     pub holds_login: bool,
     /// For an invitation: until when it can be claimed.
     pub claimable_until: Option<Timestamp>,
@@ -98,19 +99,6 @@ impl fmt::Display for Named {
     }
 }
 
-impl User {
-    pub(super) fn read(row: &Row) -> Result<Self> {
-        Ok(User {
-            id: row.get("id")?,
-            provider_id: row.get("provider_id")?,
-            login: row.get("login")?,
-            holds_login: row.get::<Option<String>>("login_key")?.is_some(),
-            claimable_until: row.get::<Option<i64>>("claimable_until")?.map(Timestamp),
-            seen_at: row.get::<Option<i64>>("seen_at")?.map(Timestamp),
-        })
-    }
-}
-
 /// Written as `octocat (1)`, and for an invitation as `octocat (not seen yet)`.
 impl fmt::Display for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,7 +109,7 @@ impl fmt::Display for User {
     }
 }
 
-/// A statement that reads persons with what [`User::read`] needs.
+/// A statement that reads persons with what a [`User`] has.
 macro_rules! users {
     ($which:literal) => {
         concat!(
@@ -146,7 +134,7 @@ pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {
         .fetch_optional()
         .await?
         .as_ref()
-        .map(User::read)
+        .map(User::from_row)
         .transpose()
 }
 
@@ -221,7 +209,7 @@ pub async fn known(db: &Db, provider_id: i64) -> Result<Option<UserId>> {
 pub async fn seen(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
     let row = db.query(BY_PROVIDER_ID).bind(account.provider_id);
     if let Some(row) = row.fetch_optional().await? {
-        let user = User::read(&row)?;
+        let user = User::from_row(&row)?;
         if user.login == account.login && user.holds_login {
             return Ok(user.id);
         }
@@ -349,8 +337,10 @@ async fn merge(tx: &mut Tx, account: &Account, person: UserId, now: Timestamp) -
 }
 
 /// An invitation that nobody can claim any more.
+#[derive(FromRow)]
 struct Lapsed {
     id: UserId,
+    #[column("created_at")]
     invited_at: Timestamp,
 }
 
@@ -378,13 +368,10 @@ async fn give_up_login(tx: &mut Tx, login_key: &str, now: Timestamp) -> Result<O
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
-    if row.get::<Option<i64>>("provider_id")?.is_some() {
+    if !row.is_null("provider_id")? {
         return Ok(None);
     }
-    Ok(Some(Lapsed {
-        id: row.get("id")?,
-        invited_at: Timestamp(row.get("created_at")?),
-    }))
+    Lapsed::from_row(&row).map(Some)
 }
 
 /// Makes one user the owner of all organizations of another.

@@ -11,8 +11,13 @@ use domain::payment::record::{Part, Version};
 #[serde(transparent)]
 pub(super) struct Versions(BTreeMap<String, Version>);
 
-pub(super) fn of<T>(part: Option<&Part<T>>) -> Option<&Version> {
-    part.map(|part| &part.version)
+pub(super) fn of<'a, T: 'a>(part: impl Into<Option<&'a Part<T>>>) -> Option<&'a Version> {
+    part.into().map(|part| &part.version)
+}
+
+/// The text of a part.
+pub(super) fn value<'a>(part: impl Into<Option<&'a Part<String>>>) -> Option<&'a str> {
+    part.into().map(|part| part.value.as_str())
 }
 
 impl Versions {

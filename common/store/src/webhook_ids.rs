@@ -112,16 +112,17 @@ async fn insert(
     now: Timestamp,
     ttl: Duration,
 ) -> Result<HashSet<JobId>> {
-    let expires_at = now.plus(ttl).0;
-    let columns = [
-        column("id", claims.iter().map(|claim| claim.id.0)),
-        column("job_id", claims.iter().map(|claim| claim.job)),
-        column("expires_at", claims.iter().map(|_| expires_at)),
-    ];
+    let rows = claims.iter().map(|claim| {
+        [
+            column("id", claim.id.0),
+            column("job_id", claim.job),
+            column("expires_at", now.plus(ttl)),
+        ]
+    });
     let rows = tx
         .insert(
             "webhook_ids",
-            &columns,
+            rows.collect(),
             "on conflict (id) do nothing returning job_id",
         )
         .await?;

@@ -81,7 +81,7 @@ async fn last(db: &Db) -> Result<Option<(i64, Timestamp)>> {
     .first(|row| {
         let details: Value = parsed(&row.get::<String>("details")?)?;
         let up_to = details["up_to"].as_i64().unwrap_or_default();
-        Ok((up_to, Timestamp(row.get("at")?)))
+        Ok((up_to, row.get("at")?))
     })
     .await
 }

@@ -2,13 +2,13 @@
 //! searched, so intake writes no index for it: the ids of deliveries sort by the times at which their
 //! requests began.
 
-use super::{LOOKED_THROUGH, Page, parsed};
-use crate::sql::{Db, Result, Row};
+use super::{LOOKED_THROUGH, Page};
+use crate::sql::{Db, FromRow, Result};
 use domain::job::{JobId, Source, State};
 use domain::time::Timestamp;
 
 /// What is shown of a delivery: nothing of its body, of its customer, or of its last error.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Arrived {
     pub id: JobId,
     pub source: Source,
@@ -21,7 +21,9 @@ pub struct Arrived {
     pub state: State,
     pub attempts: i64,
     /// It has a note: of a job that is done, why nothing is made of it.
+    #[present("last_error")]
     pub is_noted: bool,
+    #[present("discarded_at")]
     pub is_discarded: bool,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
@@ -40,7 +42,7 @@ pub async fn latest(db: &Db, after: JobId, limit: usize) -> Result<Vec<JobId>> {
 pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
     let mut found = Vec::new();
     for ids in ids.chunks(500) {
-        let rows = db
+        let part: Vec<Arrived> = db
             .query(
                 "select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
                         created_at, finished_at, discarded_at
@@ -49,11 +51,9 @@ pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
                  order by id",
             )
             .bind(ids.to_vec())
-            .fetch_all()
+            .all(Arrived::from_row)
             .await?;
-        for row in &rows {
-            found.push(read(row)?);
-        }
+        found.extend(part);
     }
     found.sort_by_key(|it| it.id);
     Ok(found)
@@ -98,7 +98,7 @@ pub async fn page(
         .bind(filter.shop.as_str())
         .bind(filter.state.as_str())
         .bind(most)
-        .all(read).await?;
+        .all(Arrived::from_row).await?;
     if deliveries.len() == limit {
         return Ok(Page::full(deliveries, |it| it.id));
     }
@@ -110,26 +110,4 @@ pub async fn page(
         .await?;
     let next = last.map(|row| row.get("id")).transpose()?;
     Ok(Page::cut(deliveries, next))
-}
-
-fn read(row: &Row) -> Result<Arrived> {
-    let source: String = row.get("source")?;
-    Ok(Arrived {
-        id: row.get("id")?,
-        source: if source == Source::Payment.into_str() {
-            Source::Payment
-        } else {
-            Source::Storefront
-        },
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        external_id: row.get("external_id")?,
-        object_id: row.get("object_id")?,
-        state: parsed(row, "state")?,
-        attempts: row.get("attempts")?,
-        is_noted: row.get::<Option<String>>("last_error")?.is_some(),
-        is_discarded: row.get::<Option<i64>>("discarded_at")?.is_some(),
-        created_at: Timestamp(row.get("created_at")?),
-        finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
-    })
 }

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{LOOKED_THROUGH, Page, Summary, parsed, read_summary};
-use crate::sql::{Db, Query, Result, Row};
+use super::{LOOKED_THROUGH, Page, Summary, summaries};
+use crate::sql::{Db, FromRow, Query, Result};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
 
 /// A job that has ended, and when.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Ended {
     pub id: JobId,
     #[serde(serialize_with = "crate::as_text")]
@@ -172,9 +172,9 @@ pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
          where state = 'dead' and ",
         matching!()
     ));
-    let rows = filtered(query, filter.queue(), filter).fetch_all().await?;
     // If the statement sorted them, SQLite would go through all jobs in the sequence of their ids.
-    let mut jobs = rows.iter().map(read).collect::<Result<Vec<Ended>>>()?;
+    let query = filtered(query, filter.queue(), filter);
+    let mut jobs: Vec<Ended> = query.all(Ended::from_row).await?;
     jobs.sort_by_key(|job| job.id);
     Ok(jobs)
 }
@@ -209,21 +209,19 @@ pub async fn after(
              order by finished_at, id
              limit $9"
         ));
-        let rows = filtered(query, queue.into_str(), filter)
+        let found: Vec<Ended> = filtered(query, queue.into_str(), filter)
             .bind(died.0)
             .bind(id)
             .bind(rest)
-            .fetch_all()
+            .all(Ended::from_row)
             .await?;
-        for row in &rows {
-            jobs.push(read(row)?);
-        }
+        jobs.extend(found);
     }
     Ok(jobs)
 }
 
 /// Dead jobs of one kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct OfKind {
     pub kind: String,
     pub jobs: i64,
@@ -257,20 +255,13 @@ pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Kinds> {
             matching!(),
             " group by kind order by kind"
         ));
-        let rows = filtered(query, queue.into_str(), filter)
+        let found: Vec<OfKind> = filtered(query, queue.into_str(), filter)
             .bind(i64::MAX)
             .bind(JobId::max())
             .bind(each)
-            .fetch_all()
+            .all(OfKind::from_row)
             .await?;
-        for row in &rows {
-            kinds.push(OfKind {
-                kind: row.get("kind")?,
-                jobs: row.get("jobs")?,
-                first: Timestamp(row.get("first")?),
-                last: Timestamp(row.get("last")?),
-            });
-        }
+        kinds.extend(found);
         if !is_cut && each < i64::MAX {
             let last = (Timestamp(i64::MAX), JobId::max());
             is_cut = end(db, queue, filter, last, each).await?.is_some();
@@ -313,7 +304,7 @@ pub async fn page(
             .fetch_all()
             .await?;
         for row in &rows {
-            found.push((Timestamp(row.get("finished_at")?), row.get("id")?));
+            found.push((row.get("finished_at")?, row.get("id")?));
         }
         if rows.len() < limit {
             cut = cut.max(end(db, queue, filter, begin, each).await?);
@@ -365,7 +356,7 @@ async fn end(
     .bind(begin.0.0)
     .bind(begin.1)
     .bind(most - 1)
-    .first(|row| Ok((Timestamp(row.get("finished_at")?), row.get("id")?)))
+    .first(|row| Ok((row.get("finished_at")?, row.get("id")?)))
     .await
 }
 
@@ -374,19 +365,8 @@ async fn summaries(db: &Db, found: &[(Timestamp, JobId)]) -> Result<Vec<Summary>
     let mut jobs = Vec::new();
     for ids in found.chunks(500) {
         let ids: Vec<JobId> = ids.iter().map(|(_, id)| *id).collect();
-        let rows = db
-            .query(
-                "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                        attempts, run_at, last_error, trace, traceparent, created_at, finished_at,
-                        discarded_at, cast(length(body) as bigint) as body_bytes
-                 from jobs where id in ($1..)",
-            )
-            .bind(ids)
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            jobs.push(read_summary(row)?);
-        }
+        let query = db.query(summaries!("where id in ($1..)")).bind(ids);
+        jobs.extend(query.all::<_, Vec<_>>(Summary::from_row).await?);
     }
     // One that was run again meanwhile is in its place, too.
     let place: BTreeMap<JobId, usize> = found.iter().map(|(_, id)| *id).zip(0..).collect();
@@ -395,7 +375,7 @@ async fn summaries(db: &Db, found: &[(Timestamp, JobId)]) -> Result<Vec<Summary>
 }
 
 /// Dead jobs of one kind that died of the same error.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, FromRow)]
 pub struct Group {
     pub kind: String,
     pub jobs: i64,
@@ -418,7 +398,7 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
          order by 1, 2"
     ));
     let groups = filtered(query, filter.queue(), filter)
-        .all(read_group)
+        .all(Group::from_row)
         .await?;
     Ok(merged(groups))
 }
@@ -427,7 +407,7 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
 pub async fn causes(db: &Db, most: i64) -> Result<Vec<Group>> {
     let mut groups = Vec::new();
     for queue in Queue::ALL {
-        let rows = db
+        let found: Vec<Group> = db
             .query(
                 "select kind, error, count(*) as jobs, min(finished_at) as first,
                         max(finished_at) as last
@@ -440,11 +420,9 @@ pub async fn causes(db: &Db, most: i64) -> Result<Vec<Group>> {
             )
             .bind(queue.into_str())
             .bind(most)
-            .fetch_all()
+            .all(Group::from_row)
             .await?;
-        for row in &rows {
-            groups.push(read_group(row)?);
-        }
+        groups.extend(found);
     }
     Ok(merged(groups))
 }
@@ -497,31 +475,8 @@ pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     .bind(filter.shop.as_str())
     .bind(filter.arrived_from.0)
     .bind(filter.arrived_until.0)
-    .all(read)
+    .all(Ended::from_row)
     .await
-}
-
-fn read(row: &Row) -> Result<Ended> {
-    Ok(Ended {
-        id: row.get("id")?,
-        queue: parsed(row, "queue")?,
-        kind: row.get("kind")?,
-        source: row.get("source")?,
-        shop: row.get("shop")?,
-        state: parsed(row, "state")?,
-        created_at: Timestamp(row.get("created_at")?),
-        finished_at: Timestamp(row.get::<Option<i64>>("finished_at")?.unwrap_or_default()),
-    })
-}
-
-pub(super) fn read_group(row: &Row) -> Result<Group> {
-    Ok(Group {
-        kind: row.get("kind")?,
-        jobs: row.get("jobs")?,
-        first: Timestamp(row.get("first")?),
-        last: Timestamp(row.get("last")?),
-        error: row.get("error")?,
-    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Jobs that have failed lately and wait to be tried again: by cause, and one by one. They are found by their
 //! attempts, so jobs that wait for another reason cost nothing.
 
-use super::ended::{Group, merged, pattern, read_group};
+use super::ended::{Group, merged, pattern};
 use super::{LOOKED_THROUGH, Page};
-use crate::sql::{Db, Result, Row};
+use crate::sql::{Db, FromRow, Result};
 use domain::job::JobId;
 use domain::time::Timestamp;
 
@@ -27,7 +27,7 @@ pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<(Vec<Group>,
         )
         .bind(since.0)
         .bind(most)
-        .all(read_group)
+        .all(Group::from_row)
         .await?;
     let is_cut = end(db, since, NEWEST, most).await?.is_some();
     Ok((merged(groups), is_cut))
@@ -52,13 +52,14 @@ async fn end(
     .bind(at.0)
     .bind(job)
     .bind(most - 1)
-    .first(|row| Ok((Timestamp(row.get("started_at")?), row.get("job_id")?)))
+    .first(|row| Ok((row.get("started_at")?, row.get("job_id")?)))
     .await
 }
 
 /// A job that has failed and is tried again, with its last attempt.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Failing {
+    #[column("id")]
     pub job: JobId,
     pub kind: String,
     pub shop: Option<String>,
@@ -68,6 +69,7 @@ pub struct Failing {
     pub attempts: i64,
     /// When it is tried again.
     pub run_at: Timestamp,
+    #[column("started_at")]
     pub failed_at: Timestamp,
     pub error: String,
     /// The HTTP status of the provider's answer, if there was one.
@@ -106,25 +108,11 @@ pub async fn page(
         .bind(LOOKED_THROUGH)
         .bind(pattern(kind))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .all(read)
+        .all(Failing::from_row)
         .await?;
     if jobs.len() == limit {
         return Ok(Page::full(jobs, |it| (it.failed_at, it.job)));
     }
     let next = end(db, since, begin, LOOKED_THROUGH).await?;
     Ok(Page::cut(jobs, next))
-}
-
-fn read(row: &Row) -> Result<Failing> {
-    Ok(Failing {
-        job: row.get("id")?,
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        object_id: row.get("object_id")?,
-        attempts: row.get("attempts")?,
-        run_at: Timestamp(row.get("run_at")?),
-        failed_at: Timestamp(row.get("started_at")?),
-        error: row.get("error")?,
-        status: row.get("status")?,
-    })
 }

@@ -5,10 +5,9 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::parsed;
 use crate::audit::{self, By};
 use crate::privacy_requests;
-use crate::sql::{self, Db, Row};
+use crate::sql::{self, Db, FromRow};
 use domain::job::{JobId, LEASE, Queue, State};
 use domain::time::Timestamp;
 
@@ -79,7 +78,7 @@ pub async fn run_now(
         .bind(id)
         .fetch_optional()
         .await?;
-    let waiting = row.as_ref().map(read).transpose()?;
+    let waiting = row.as_ref().map(Waiting::from_row).transpose()?;
     let waiting = waiting.ok_or(NotMadeDue::Unknown(id));
     let waiting = waiting.and_then(|job| match seen {
         Some(seen) if job.run_at != seen => Err(NotMadeDue::Changed(id)),
@@ -129,6 +128,7 @@ pub async fn run_now(
     })
 }
 
+#[derive(FromRow)]
 struct Waiting {
     id: JobId,
     queue: Queue,
@@ -139,23 +139,10 @@ struct Waiting {
     unfinished_attempts: i64,
     run_at: Timestamp,
     /// It ran or was deferred before.
+    #[present("last_error")]
     has_error: bool,
+    #[present("discarded_at")]
     is_discarded: bool,
-}
-
-fn read(row: &Row) -> sql::Result<Waiting> {
-    Ok(Waiting {
-        id: row.get("id")?,
-        queue: parsed(row, "queue")?,
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        state: parsed(row, "state")?,
-        attempts: row.get("attempts")?,
-        unfinished_attempts: row.get("unfinished_attempts")?,
-        run_at: Timestamp(row.get("run_at")?),
-        has_error: row.get::<Option<String>>("last_error")?.is_some(),
-        is_discarded: row.get::<Option<i64>>("discarded_at")?.is_some(),
-    })
 }
 
 impl Waiting {

@@ -11,8 +11,8 @@ mod tables;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::sql::{self, Db, Result, Row, Tx};
-use tables::{Column, TABLES, Table, Value, cells, values};
+use crate::sql::{self, Cell, Db, Query, Result, Row, Tx};
+use tables::{Column, TABLES, Table, digest_into, values};
 
 /// How many rows are read and written at a time. A body may have some megabytes.
 const CHUNK: u32 = 64;
@@ -172,17 +172,10 @@ async fn rows(
         if rows.is_empty() {
             return Ok(());
         }
-        let rows: Vec<Vec<Value>> = rows
-            .iter()
-            .map(|row| values(columns, row))
-            .collect::<Result<_>>()?;
-        let cells: Vec<sql::Column<'_>> = columns
-            .iter()
-            .enumerate()
-            .map(|(nth, it)| cells(*it, &rows, nth))
-            .collect();
-        target.insert(table.name, &cells, "").await?;
         copied += i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        let rows = rows.iter().map(|row| values(columns, row));
+        let rows = rows.collect::<Result<_>>()?;
+        target.insert(table.name, rows, "").await?;
         report(copied);
     }
 }
@@ -215,7 +208,7 @@ async fn is_same(
 /// The rows of a table, sorted by key, some at a time.
 struct Pages {
     table: &'static Table,
-    last: Option<Vec<Value>>,
+    last: Option<Vec<Cell<'static>>>,
 }
 
 impl Pages {
@@ -229,7 +222,8 @@ impl Pages {
             None => tx.query(&self.table.first),
             Some(key) => {
                 let query = tx.query(&self.table.next);
-                key.iter().fold(query, |query, value| value.bound(query))
+                let values = key.iter().map(|(_, value)| value.clone());
+                values.fold(query, Query::bind)
             }
         };
         let rows = query.bind(i64::from(CHUNK)).fetch_all().await?;
@@ -249,10 +243,10 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, row: &[Value]) {
+    fn add(&mut self, row: &[Cell<'_>]) {
         let mut digest = Sha256::new();
-        for value in row {
-            value.digest_into(&mut digest);
+        for (_, value) in row {
+            digest_into(value, &mut digest);
         }
         let digest = digest.finalize();
         let first = digest.as_slice().first_chunk().copied();

@@ -260,17 +260,12 @@ async fn read_all(
 macro_rules! orders {
     ($condition:literal, $sequence:literal) => {
         concat!(
-            "select listed.shop as shop, listed.id as id, listed.name as name,
-                    listed.currency as currency, listed.total_minor as total_minor,
-                    listed.financial_status as financial_status,
-                    listed.payment_status as payment_status,
-                    listed.payment_canceled_at as payment_canceled_at,
-                    listed.was_paid as was_paid,
-                    listed.fulfillment_status as fulfillment_status,
-                    listed.ordered_at as ordered_at, listed.created_at as created_at,
-                    listed.cancelled_at as cancelled_at, listed.cancel_reason as cancel_reason,
-                    listed.successor_shop as successor_shop, listed.successor_id as successor_id,
-                    listed.updated_at as updated_at, fulfillments.state as state
+            "select listed.shop, listed.id, listed.name, listed.currency, listed.total_minor,
+                    listed.financial_status, listed.payment_status, listed.payment_canceled_at,
+                    listed.was_paid, listed.fulfillment_status, listed.ordered_at,
+                    listed.created_at, listed.cancelled_at, listed.cancel_reason,
+                    listed.successor_shop, listed.successor_id, listed.updated_at,
+                    fulfillments.state
              from (
                  select shop, id, name, currency, total_minor, financial_status, payment_status,
                         payment_canceled_at, was_paid, fulfillment_status, ordered_at, created_at,
@@ -340,7 +335,7 @@ fn read(row: &Row) -> Result<ListedOrder> {
         cancelled_at: statuses.cancelled_at,
         cancel_reason: statuses.cancel_reason,
         superseded_by: successor(row)?,
-        updated_at: Timestamp(row.get("updated_at")?),
+        updated_at: row.get("updated_at")?,
         listed_at: ordered_at.map_or_else(|| row.get("created_at"), |at| Ok(at.0))?,
     })
 }

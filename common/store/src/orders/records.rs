@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::sql::{Column, Result, Row, Tx, column};
+use crate::sql::{Cell, Result, Row, Tx, column};
 use crate::{json, order_lines, parsed, shipments};
 use domain::event::LastEvent;
 use domain::money::Currency;
@@ -28,14 +28,11 @@ pub async fn insert_new(
     orders: &BTreeMap<OrderKey, OrderEntry>,
     now: Timestamp,
 ) -> Result<HashSet<OrderKey>> {
-    let rows: Vec<(&OrderKey, &OrderEntry)> = orders.iter().collect();
-    let inserted = insert(
-        tx,
-        &rows,
-        now,
-        "on conflict (shop, id) do nothing returning shop, id",
-    )
-    .await?;
+    let rows = orders.iter().map(|(key, entry)| row(key, entry, now));
+    let new = "on conflict (shop, id) do nothing returning shop, id";
+    let inserted = tx
+        .insert("orders", rows.collect::<Result<_>>()?, new)
+        .await?;
     let inserted: HashSet<OrderKey> = inserted
         .iter()
         .map(|row| Ok((row.get("shop")?, row.get("id")?)))
@@ -51,34 +48,10 @@ pub async fn insert_new(
 
 /// Overwrites orders that [`load`] has locked, but not their lines.
 pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &OrderEntry)], now: Timestamp) -> Result<()> {
-    insert(
-        tx,
-        orders,
-        now,
-        "on conflict (shop, id) do update
-         set name = excluded.name, ordered_at = excluded.ordered_at,
-             customer_id = excluded.customer_id, email = excluded.email, phone = excluded.phone,
-             email_key = excluded.email_key, phone_key = excluded.phone_key,
-             currency = excluded.currency, total_minor = excluded.total_minor,
-             subtotal_minor = excluded.subtotal_minor, tax_minor = excluded.tax_minor,
-             outstanding_minor = excluded.outstanding_minor,
-             financial_status = excluded.financial_status,
-             fulfillment_status = excluded.fulfillment_status,
-             shipping_address = excluded.shipping_address,
-             billing_address = excluded.billing_address,
-             refunds = excluded.refunds, pact_id = excluded.pact_id,
-             cancelled_at = excluded.cancelled_at, cancel_reason = excluded.cancel_reason,
-             was_paid = excluded.was_paid, was_refunded = excluded.was_refunded,
-             was_fulfilled = excluded.was_fulfilled,
-             version_at = excluded.version_at, version_tie = excluded.version_tie,
-             part_versions = excluded.part_versions, payment_status = excluded.payment_status,
-             payment_covers = excluded.payment_covers,
-             payment_canceled_at = excluded.payment_canceled_at,
-             waits_until = excluded.waits_until, events_at = excluded.events_at,
-             revision = orders.revision + 1, updated_at = excluded.updated_at",
-    )
-    .await?;
-    Ok(())
+    let rows = orders.iter().map(|(key, entry)| row(key, entry, now));
+    let rows = rows.collect::<Result<_>>()?;
+    let revision = ", revision = orders.revision + 1";
+    tx.overwrite("orders", "shop, id", rows, revision).await
 }
 
 /// Records which order has taken the place of another one.
@@ -92,100 +65,62 @@ pub async fn set_successor(tx: &mut Tx, key: &OrderKey, successor: &OrderKey) ->
         .await
 }
 
-async fn insert(
-    tx: &mut Tx,
-    orders: &[(&OrderKey, &OrderEntry)],
-    now: Timestamp,
-    rest: &str,
-) -> Result<Vec<Row>> {
-    let records = || orders.iter().map(|(_, entry)| &entry.record);
-    let currencies: Vec<Option<String>> = records()
-        .map(|record| record.totals.value.currency.map(|it| it.to_string()))
-        .collect();
-    let refunds: Vec<Option<String>> = records().map(refunds).collect::<Result<_>>()?;
-    let part_versions: Vec<Option<String>> = records().map(part_versions).collect::<Result<_>>()?;
-    let emails: Vec<Option<String>> = records()
-        .map(|it| it.contact.value.email.as_deref().map(email_key))
-        .collect();
-    let phones: Vec<Option<String>> = records()
-        .map(|it| it.contact.value.phone.as_deref().map(phone_key))
-        .collect();
-    let money = |part: fn(&Totals) -> Option<i64>| records().map(move |it| part(&it.totals.value));
-    let flag = |flag: fn(&Record) -> bool| records().map(move |record| i64::from(flag(record)));
-    let columns: Vec<Column<'_>> = vec![
-        column("shop", orders.iter().map(|((shop, _), _)| shop.as_str())),
-        column("id", orders.iter().map(|((_, id), _)| *id)),
-        column("name", records().map(|it| it.name.value.as_deref())),
-        column("ordered_at", records().map(|it| it.ordered_at)),
-        column("customer_id", records().map(|it| it.customer.value)),
-        column(
-            "email",
-            records().map(|it| it.contact.value.email.as_deref()),
-        ),
-        column(
-            "phone",
-            records().map(|it| it.contact.value.phone.as_deref()),
-        ),
-        column("email_key", emails.iter().map(Option::as_deref)),
-        column("phone_key", phones.iter().map(Option::as_deref)),
-        column("currency", currencies.iter().map(Option::as_deref)),
-        column("total_minor", money(|totals| totals.total)),
-        column("subtotal_minor", money(|totals| totals.subtotal)),
-        column("tax_minor", money(|totals| totals.tax)),
-        column(
-            "outstanding_minor",
-            records().map(|it| it.outstanding.value),
-        ),
-        column(
-            "financial_status",
-            records().map(|it| it.financial.value.as_ref().map(FinancialStatus::as_str)),
-        ),
+fn row<'a>(key: &'a OrderKey, entry: &'a OrderEntry, now: Timestamp) -> Result<[Cell<'a>; 35]> {
+    let record = &entry.record;
+    let totals = &record.totals.value;
+    let email = record.contact.value.email.as_deref();
+    let phone = record.contact.value.phone.as_deref();
+    let addresses = &record.addresses.value;
+    let financial = record.financial.value.as_ref();
+    let fulfillment = record.fulfillment.value.as_ref();
+    let cancelled = record.cancelled.as_ref();
+    let settled = &record.settled;
+    Ok([
+        column("shop", &key.0),
+        column("id", key.1),
+        column("name", record.name.value.as_deref()),
+        column("ordered_at", record.ordered_at),
+        column("customer_id", record.customer.value),
+        column("email", email),
+        column("phone", phone),
+        column("email_key", email.map(email_key)),
+        column("phone_key", phone.map(phone_key)),
+        column("currency", totals.currency.map(|it| it.to_string())),
+        column("total_minor", totals.total),
+        column("subtotal_minor", totals.subtotal),
+        column("tax_minor", totals.tax),
+        column("outstanding_minor", record.outstanding.value),
+        column("financial_status", financial.map(FinancialStatus::as_str)),
         column(
             "fulfillment_status",
-            records().map(|it| it.fulfillment.value.as_ref().map(FulfillmentStatus::as_str)),
+            fulfillment.map(FulfillmentStatus::as_str),
         ),
-        column(
-            "shipping_address",
-            records().map(|it| it.addresses.value.shipping.as_deref()),
-        ),
-        column(
-            "billing_address",
-            records().map(|it| it.addresses.value.billing.as_deref()),
-        ),
-        column("refunds", refunds.iter().map(Option::as_deref)),
-        column("pact_id", records().map(|it| it.agreement.value.as_deref())),
-        column(
-            "cancelled_at",
-            records().map(|it| it.cancelled.as_ref().map(|it| it.at)),
-        ),
+        column("shipping_address", addresses.shipping.as_deref()),
+        column("billing_address", addresses.billing.as_deref()),
+        column("refunds", refunds(record)?),
+        column("pact_id", record.agreement.value.as_deref()),
+        column("cancelled_at", cancelled.map(|it| it.at)),
         column(
             "cancel_reason",
-            records().map(|it| it.cancelled.as_ref().and_then(|it| it.reason.as_deref())),
+            cancelled.and_then(|it| it.reason.as_deref()),
         ),
-        column("was_paid", flag(|record| record.was_paid)),
-        column("was_refunded", flag(|record| record.was_refunded)),
-        column("was_fulfilled", flag(|record| record.was_fulfilled)),
-        column("version_at", records().map(|record| record.version.at)),
-        column("version_tie", records().map(|record| record.version.tie)),
-        column("part_versions", part_versions.iter().map(Option::as_deref)),
+        column("was_paid", record.was_paid),
+        column("was_refunded", record.was_refunded),
+        column("was_fulfilled", record.was_fulfilled),
+        column("version_at", record.version.at),
+        column("version_tie", record.version.tie),
+        column("part_versions", part_versions(record)?),
         column(
             "payment_status",
-            records().map(|it| it.settled.status.as_ref().map(FinancialStatus::as_str)),
+            settled.status.as_ref().map(FinancialStatus::as_str),
         ),
-        column("payment_covers", flag(|record| record.settled.covers)),
-        column(
-            "payment_canceled_at",
-            records().map(|it| it.settled.canceled_at),
-        ),
-        column("waits_until", records().map(|it| it.waits_until)),
-        column(
-            "events_at",
-            orders.iter().map(|(_, entry)| entry.events_at.millis()),
-        ),
-        column("created_at", orders.iter().map(|_| now.0)),
-        column("updated_at", orders.iter().map(|_| now.0)),
-    ];
-    tx.insert("orders", &columns, rest).await
+        column("payment_covers", settled.covers),
+        column("payment_canceled_at", settled.canceled_at),
+        column("waits_until", record.waits_until),
+        column("events_at", entry.events_at.millis()),
+        column("created_at", now),
+        column("updated_at", now),
+    ])
 }
 
 /// The orders with these keys, locked, with their lines and shipments. The keys must be sorted,
@@ -245,7 +180,6 @@ fn read(row: &Row) -> Result<OrderEntry> {
     let reason: Option<String> = row.get("cancel_reason")?;
     let cancelled: Option<i64> = row.get("cancelled_at")?;
     let refunds: Option<String> = row.get("refunds")?;
-    let flag = |name| -> Result<bool> { Ok(row.get::<i64>(name)? != 0) };
     let record = Record {
         version,
         name: Part {
@@ -308,13 +242,13 @@ fn read(row: &Row) -> Result<OrderEntry> {
             value: row.get("pact_id")?,
         },
         cancelled: cancelled.map(|at| Cancellation { at, reason }),
-        was_paid: flag("was_paid")?,
-        was_refunded: flag("was_refunded")?,
-        was_fulfilled: flag("was_fulfilled")?,
+        was_paid: row.get("was_paid")?,
+        was_refunded: row.get("was_refunded")?,
+        was_fulfilled: row.get("was_fulfilled")?,
         shipments: BTreeMap::new(),
         settled: Settlement {
             status: payment.map(Into::into),
-            covers: flag("payment_covers")?,
+            covers: row.get("payment_covers")?,
             canceled_at: row.get("payment_canceled_at")?,
         },
         waits_until: row.get("waits_until")?,

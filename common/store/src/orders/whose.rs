@@ -3,43 +3,31 @@
 
 use std::cmp::Reverse;
 
-use crate::sql::{Db, Result, Row};
+use crate::sql::{Db, FromRow, Result};
 use domain::privacy::email_key;
 use domain::time::Timestamp;
 
 /// The customer whom an order names.
 pub async fn customer(db: &Db, shop: &str, id: i64) -> Result<Option<i64>> {
-    let row = db
+    let customer = db
         .query("select customer_id from orders where shop = $1 and id = $2")
         .bind(shop)
         .bind(id)
-        .fetch_optional()
+        .first(|row| row.get("customer_id"))
         .await?;
-    Ok(row
-        .map(|row| row.get::<Option<i64>>("customer_id"))
-        .transpose()?
-        .flatten())
+    Ok(customer.flatten())
 }
 
 /// An order that was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub struct Found {
     pub shop: String,
     pub id: i64,
     pub name: Option<String>,
     /// The customer whom it names.
+    #[column("customer_id")]
     pub customer: Option<i64>,
     pub updated_at: Timestamp,
-}
-
-fn read(row: &Row) -> Result<Found> {
-    Ok(Found {
-        shop: row.get("shop")?,
-        id: row.get("id")?,
-        name: row.get("name")?,
-        customer: row.get("customer_id")?,
-        updated_at: Timestamp(row.get("updated_at")?),
-    })
 }
 
 /// The orders that name this customer, at most `limit`, those with the highest ids, which are the newest.
@@ -53,7 +41,7 @@ pub async fn of_customer(db: &Db, shop: &str, customer: i64, limit: i64) -> Resu
     .bind(shop)
     .bind(customer)
     .bind(limit)
-    .all(read)
+    .all(Found::from_row)
     .await
 }
 
@@ -64,7 +52,7 @@ const MOST_SHOPS: i64 = 200;
 /// the address is indexed for each shop.
 pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
     let key = email_key(email);
-    let rows = db
+    let mut found: Vec<Found> = db
         .query(
             "select shop, id, name, customer_id, updated_at from orders
              where email_key = $1 and shop in ($3..)
@@ -73,10 +61,8 @@ pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
         .bind(key.as_str())
         .bind(limit)
         .bind(first_shops(db).await?)
-        .fetch_all()
+        .all(Found::from_row)
         .await?;
-    let found: Result<Vec<Found>> = rows.iter().map(read).collect();
-    let mut found = found?;
     found.sort_by_key(|it| (it.shop.clone(), Reverse(it.id)));
     Ok(found)
 }

@@ -49,20 +49,20 @@ async fn insert(
     customer: Option<i64>,
     decided: Option<String>,
 ) -> Result<()> {
-    let columns = [
-        column("id", [erased.job]),
-        column("topic", [erased.kind.as_str()]),
-        column("shop", [erased.shop.as_str()]),
-        column("customer_id", [customer]),
-        column("email_key", [erased.named.email]),
-        column("phone_key", [erased.named.phone]),
-        column("body_key", [erased.named.body]),
-        column("state", [State::Received.into_str()]),
-        column("decided", [decided.as_deref()]),
-        column("received_at", [erased.received_at.0]),
-        column("due_at", [erased.due_at.0]),
+    let row = [
+        column("id", erased.job),
+        column("topic", &erased.kind),
+        column("shop", &erased.shop),
+        column("customer_id", customer),
+        column("email_key", erased.named.email),
+        column("phone_key", erased.named.phone),
+        column("body_key", erased.named.body),
+        column("state", State::Received.into_str()),
+        column("decided", decided),
+        column("received_at", erased.received_at.0),
+        column("due_at", erased.due_at.0),
     ];
-    tx.insert("privacy_requests", &columns, "").await?;
+    tx.insert("privacy_requests", vec![row], "").await?;
     let new = audit::NewEntry {
         actor: by.actor,
         action: "request.received",

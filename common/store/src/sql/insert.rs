@@ -1,12 +1,9 @@
 //! Inserts many rows with one statement.
 
-use std::fmt::Write as _;
-
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
-use uuid::Uuid;
 
-use super::{Result, Row};
+use super::{Result, Row, Value};
 
 /// The most placeholders that one SQLite statement gets. SQLite's compiled-in limit is 32,766.
 const SQLITE_PLACEHOLDERS: usize = 30_000;
@@ -14,31 +11,26 @@ const SQLITE_PLACEHOLDERS: usize = 30_000;
 /// Inserts with `unnest` of one array for each column, so that the statement's text and plan are
 /// the same for any number of rows.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-pub(super) async fn insert_postgres(
+pub(super) async fn insert_postgres<'a>(
     connection: &mut PoolConnection<Postgres>,
     persistent: bool,
     head: &str,
-    columns: &[Column<'_>],
+    rows: &[impl AsRef<[Cell<'a>]>],
     rest: &str,
 ) -> Result<Vec<Row>> {
-    let mut sql = format!("{head} select * from unnest(");
-    for (index, column) in columns.iter().enumerate() {
-        let comma = if index == 0 { "" } else { ", " };
-        let _ = write!(
-            sql,
-            "{comma}${}::{}[]",
-            index + 1,
-            column.values.postgres_type()
-        );
-    }
-    let _ = write!(sql, ") {rest}");
+    let first = rows[0].as_ref();
+    let arrays: Vec<String> = (1..)
+        .zip(first)
+        .map(|(n, (_, value))| format!("${n}::{}[]", value.postgres_type()))
+        .collect();
+    let sql = format!("{head} select * from unnest({}) {rest}", arrays.join(", "));
     let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql)).persistent(persistent);
-    for column in columns {
-        query = match &column.values {
-            Values::Text(values) => query.bind(values.as_slice()),
-            Values::Int(values) => query.bind(values.as_slice()),
-            Values::Bytes(values) => query.bind(values.as_slice()),
-            Values::Uuid(values) => query.bind(values.as_slice()),
+    for (column, (_, value)) in first.iter().enumerate() {
+        query = match value {
+            Value::Int(_) => query.bind(values(rows, column, Value::int)),
+            Value::Bytes(_) => query.bind(values(rows, column, Value::bytes)),
+            Value::Uuid(_) => query.bind(values(rows, column, Value::uuid)),
+            _ => query.bind(values(rows, column, Value::text)),
         };
     }
     let rows = query.fetch_all(&mut **connection).await?;
@@ -48,33 +40,32 @@ pub(super) async fn insert_postgres(
 /// Inserts with multi-row `values`, in chunks whose sizes are powers of two, so that only a few
 /// statement texts are parsed and kept.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-pub(super) async fn insert_sqlite(
+pub(super) async fn insert_sqlite<'a>(
     connection: &mut PoolConnection<Sqlite>,
     head: &str,
-    columns: &[Column<'_>],
+    rows: &[impl AsRef<[Cell<'a>]>],
     rest: &str,
-    rows: usize,
 ) -> Result<Vec<Row>> {
-    let largest = (SQLITE_PLACEHOLDERS / columns.len().max(1)).clamp(1, 64);
+    let columns = rows[0].as_ref().len();
+    let largest = (SQLITE_PLACEHOLDERS / columns.max(1)).clamp(1, 64);
     let mut returned = Vec::new();
-    let mut start = 0;
-    while start < rows {
-        let chunk = previous_power_of_two((rows - start).min(largest));
-        let tuple = format!("({})", vec!["?"; columns.len()].join(", "));
-        let sql = format!("{head} values {} {rest}", vec![tuple; chunk].join(", "));
-        let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql));
-        for row in start..start + chunk {
-            for column in columns {
-                query = match &column.values {
-                    Values::Text(values) => query.bind(values[row]),
-                    Values::Int(values) => query.bind(values[row]),
-                    Values::Bytes(values) => query.bind(values[row]),
-                    Values::Uuid(values) => query.bind(values[row]),
-                };
-            }
+    let mut left = rows;
+    while !left.is_empty() {
+        let (chunk, others) = left.split_at(previous_power_of_two(left.len().min(largest)));
+        let tuple = format!("({})", vec!["?"; columns].join(", "));
+        let tuples = vec![tuple; chunk.len()].join(", ");
+        let mut query =
+            sqlx::query::<Sqlite>(AssertSqlSafe(format!("{head} values {tuples} {rest}")));
+        for (_, value) in chunk.iter().flat_map(AsRef::as_ref) {
+            query = match value {
+                Value::Int(value) => query.bind(*value),
+                Value::Bytes(value) => query.bind(value.as_deref()),
+                Value::Uuid(value) => query.bind(*value),
+                value => query.bind(value.text()),
+            };
         }
         returned.extend(query.fetch_all(&mut **connection).await?);
-        start += chunk;
+        left = others;
     }
     Ok(returned.into_iter().map(Row::Sqlite).collect())
 }
@@ -83,74 +74,31 @@ fn previous_power_of_two(n: usize) -> usize {
     1 << n.max(1).ilog2()
 }
 
-/// One column of a multi-row insert.
-#[derive(Debug)]
-pub struct Column<'a> {
-    pub(super) name: &'static str,
-    pub(super) values: Values<'a>,
+/// A value of a row that is inserted, with the name of its column.
+pub type Cell<'a> = (&'static str, Value<'a>);
+
+pub fn column<'a>(name: &'static str, value: impl Into<Value<'a>>) -> Cell<'a> {
+    (name, value.into())
 }
 
-/// A column called `name` with one value per row.
-pub fn column<'a, T: Cell<'a>>(
-    name: &'static str,
-    values: impl IntoIterator<Item = T>,
-) -> Column<'a> {
-    Column {
-        name,
-        values: T::collect(values.into_iter()),
-    }
+/// What overwrites a row that has the same key, except for when it was made.
+pub(super) fn overwriting(key: &str, row: &[Cell<'_>]) -> String {
+    let is_key = |name: &str| key.split(", ").any(|it| it == name);
+    let set: Vec<String> = row
+        .iter()
+        .filter(|(name, _)| *name != "created_at" && !is_key(name))
+        .map(|(name, _)| format!("{name} = excluded.{name}"))
+        .collect();
+    format!("on conflict ({key}) do update set {}", set.join(", "))
 }
 
-#[derive(Debug)]
-pub enum Values<'a> {
-    Text(Vec<Option<&'a str>>),
-    Int(Vec<Option<i64>>),
-    Bytes(Vec<Option<&'a [u8]>>),
-    Uuid(Vec<Option<Uuid>>),
+/// The values of one column.
+fn values<'r, 'a: 'r, T>(
+    rows: &'r [impl AsRef<[Cell<'a>]>],
+    column: usize,
+    value: impl Fn(&'r Value<'a>) -> Option<T>,
+) -> Vec<Option<T>> {
+    rows.iter()
+        .map(|row| value(&row.as_ref()[column].1))
+        .collect()
 }
-
-impl Values<'_> {
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Values::Text(values) => values.len(),
-            Values::Int(values) => values.len(),
-            Values::Bytes(values) => values.len(),
-            Values::Uuid(values) => values.len(),
-        }
-    }
-
-    fn postgres_type(&self) -> &'static str {
-        match self {
-            Values::Text(_) => "text",
-            Values::Int(_) => "bigint",
-            Values::Bytes(_) => "bytea",
-            Values::Uuid(_) => "uuid",
-        }
-    }
-}
-
-/// A type of value that a column of a multi-row insert can have.
-pub trait Cell<'a>: Sized {
-    fn collect(values: impl Iterator<Item = Self>) -> Values<'a>;
-}
-
-macro_rules! cell {
-    ($type:ty, $variant:ident) => {
-        impl<'a> Cell<'a> for $type {
-            fn collect(values: impl Iterator<Item = Self>) -> Values<'a> {
-                Values::$variant(values.map(Some).collect())
-            }
-        }
-
-        impl<'a> Cell<'a> for Option<$type> {
-            fn collect(values: impl Iterator<Item = Self>) -> Values<'a> {
-                Values::$variant(values.collect())
-            }
-        }
-    };
-}
-
-cell!(&'a str, Text);
-cell!(i64, Int);
-cell!(&'a [u8], Bytes);
-cell!(Uuid, Uuid);

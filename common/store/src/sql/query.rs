@@ -14,9 +14,10 @@ use super::{
     Db, Error, Result, Tx, acquire, acquire_sqlite, give_back, is_connection_error, is_dead,
 };
 use config::database::Pooling;
+use domain::time::Timestamp;
 
 /// A value bound to a placeholder.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Value<'a> {
     Text(Option<Cow<'a, str>>),
     Int(Option<i64>),
@@ -35,6 +36,44 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) => text.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub fn int(&self) -> Option<i64> {
+        match self {
+            Value::Int(number) => *number,
+            _ => None,
+        }
+    }
+
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Bytes(bytes) => bytes.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Value::Uuid(id) => *id,
+            _ => None,
+        }
+    }
+
+    /// The type of a value that is not a list.
+    pub(super) fn postgres_type(&self) -> &'static str {
+        match self {
+            Value::Int(_) => "bigint",
+            Value::Bytes(_) => "bytea",
+            Value::Uuid(_) => "uuid",
+            _ => "text",
+        }
+    }
+
     /// For a list: how many values it has, and of pairs what SQLite is to select. It uses an index
     /// for both columns only when it knows that their types fit, and only for one plain select.
     fn list(&self) -> Option<(usize, Option<&'static str>)> {
@@ -74,36 +113,33 @@ value!(i64, Int, std::convert::identity);
 value!(&'a [u8], Bytes, Cow::Borrowed);
 value!(Vec<u8>, Bytes, Cow::Owned);
 value!(Uuid, Uuid, std::convert::identity);
+value!(Timestamp, Int, |at: Timestamp| at.0);
+value!(bool, Int, i64::from);
+value!(&'a String, Text, |it: &'a String| Cow::Borrowed(&**it));
+value!(&'a Vec<u8>, Bytes, |it: &'a Vec<u8>| Cow::Borrowed(&**it));
 
-impl From<Vec<Uuid>> for Value<'_> {
-    fn from(values: Vec<Uuid>) -> Self {
-        Value::Uuids(values)
+impl<'a> From<&'a Option<String>> for Value<'a> {
+    fn from(text: &'a Option<String>) -> Self {
+        text.as_deref().into()
     }
 }
 
-impl From<Vec<i64>> for Value<'_> {
-    fn from(values: Vec<i64>) -> Self {
-        Value::Ints(values)
-    }
+/// Lists, for `in ($n..)`.
+macro_rules! list {
+    ($type:ty, $variant:ident) => {
+        impl From<Vec<$type>> for Value<'_> {
+            fn from(values: Vec<$type>) -> Self {
+                Value::$variant(values)
+            }
+        }
+    };
 }
 
-impl From<Vec<String>> for Value<'_> {
-    fn from(values: Vec<String>) -> Self {
-        Value::Texts(values)
-    }
-}
-
-impl From<Vec<(String, i64)>> for Value<'_> {
-    fn from(values: Vec<(String, i64)>) -> Self {
-        Value::TextInts(values)
-    }
-}
-
-impl From<Vec<(String, Uuid)>> for Value<'_> {
-    fn from(values: Vec<(String, Uuid)>) -> Self {
-        Value::TextUuids(values)
-    }
-}
+list!(Uuid, Uuids);
+list!(i64, Ints);
+list!(String, Texts);
+list!((String, i64), TextInts);
+list!((String, Uuid), TextUuids);
 
 pub(super) enum Target<'t> {
     Db(&'t Db),
@@ -416,27 +452,106 @@ pub enum Row {
 impl Row {
     /// The value of a column, by its name.
     pub fn get<T: Field>(&self, name: &str) -> Result<T> {
-        use sqlx::Row as _;
-        match self {
-            Row::Postgres(row) => row.try_get_unchecked(name),
-            Row::Sqlite(row) => row.try_get_unchecked(name),
-        }
+        T::read(self, name)
+    }
+
+    /// Whether a column has no value.
+    pub fn is_null(&self, name: &str) -> Result<bool> {
+        use sqlx::{Row as _, ValueRef as _};
+        Ok(match self {
+            Row::Postgres(row) => row.try_get_raw(name)?.is_null(),
+            Row::Sqlite(row) => row.try_get_raw(name)?.is_null(),
+        })
     }
 }
 
-/// The types that can be read from a column: text, `i64`, bytes, UUIDs, and `Option`s of them.
-pub trait Field:
-    for<'r> sqlx::Decode<'r, Postgres>
-    + sqlx::Type<Postgres>
-    + for<'r> sqlx::Decode<'r, Sqlite>
-    + sqlx::Type<Sqlite>
-{
+/// What is read from a whole row. `#[derive(FromRow)]` reads each field from the column of its name.
+pub trait FromRow: Sized {
+    fn from_row(row: &Row) -> Result<Self>;
 }
 
-impl<T> Field for T where
-    T: for<'r> sqlx::Decode<'r, Postgres>
-        + sqlx::Type<Postgres>
-        + for<'r> sqlx::Decode<'r, Sqlite>
-        + sqlx::Type<Sqlite>
-{
+/// What is read from one column.
+pub trait Field: Sized {
+    fn read(row: &Row, name: &str) -> Result<Self>;
 }
+
+macro_rules! fields {
+    ($($type:ty),*) => {
+        $(impl Field for $type {
+            fn read(row: &Row, name: &str) -> Result<Self> {
+                use sqlx::Row as _;
+                match row {
+                    Row::Postgres(row) => row.try_get_unchecked(name),
+                    Row::Sqlite(row) => row.try_get_unchecked(name),
+                }
+            }
+        })*
+    };
+}
+
+fields!(String, i64, Vec<u8>, Uuid);
+
+impl<T: Field> Field for Option<T> {
+    fn read(row: &Row, name: &str) -> Result<Self> {
+        (!row.is_null(name)?).then(|| row.get(name)).transpose()
+    }
+}
+
+impl Field for Timestamp {
+    fn read(row: &Row, name: &str) -> Result<Self> {
+        row.get(name).map(Timestamp)
+    }
+}
+
+impl Field for [u8; 32] {
+    fn read(row: &Row, name: &str) -> Result<Self> {
+        let bytes = row.get::<Vec<u8>>(name)?.try_into();
+        bytes.map_err(|_| Error::Decode(format!("{name} has 32 bytes").into()))
+    }
+}
+
+impl Field for bool {
+    fn read(row: &Row, name: &str) -> Result<Self> {
+        Ok(row.get::<i64>(name)? != 0)
+    }
+}
+
+/// Enums that are stored as text.
+macro_rules! texts {
+    ($($type:ty),* $(,)?) => {
+        $(impl Field for $type {
+            fn read(row: &Row, name: &str) -> Result<Self> {
+                let text: String = row.get(name)?;
+                text.parse().map_err(|error| Error::Decode(Box::new(error)))
+            }
+        })*
+    };
+}
+
+texts!(
+    crate::bulk_operations::State,
+    crate::jobs::operate::Action,
+    domain::endpoint::State,
+    domain::job::Queue,
+    domain::job::Source,
+    domain::job::State,
+    domain::license::Tier,
+    domain::privacy::State,
+);
+
+/// Values that are stored as JSON.
+macro_rules! jsons {
+    ($($type:ty),* $(,)?) => {
+        $(impl Field for $type {
+            fn read(row: &Row, name: &str) -> Result<Self> {
+                crate::parsed(&row.get::<String>(name)?)
+            }
+        })*
+    };
+}
+
+jsons!(
+    serde_json::Value,
+    domain::privacy::Held,
+    domain::privacy::Decided
+);

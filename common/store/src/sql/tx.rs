@@ -10,12 +10,11 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
 
-use super::insert::{insert_postgres, insert_sqlite};
+use super::insert::{insert_postgres, insert_sqlite, overwriting};
 use super::outdated::Outdated;
 use super::query::Target;
 use super::{
-    BEGIN_AND_SET, Column, Db, Error, Query, Result, Row, acquire, acquire_sqlite, give_back,
-    is_dead,
+    BEGIN_AND_SET, Cell, Db, Error, Query, Result, Row, acquire, acquire_sqlite, give_back, is_dead,
 };
 use config::database::Pooling;
 
@@ -183,31 +182,34 @@ impl Tx {
         self.command("release savepoint job").await
     }
 
-    /// Inserts one row for each element of the columns, in as few statements as possible, and
-    /// returns the rows of a `returning` clause. `rest` is the text that follows the values: `on
-    /// conflict ..`, `returning ..`. All columns must have the same length.
-    pub async fn insert(
+    /// Inserts rows, in as few statements as possible, and returns the rows of a `returning` clause. `rest`
+    /// is the text that follows the values: `on conflict ..`, `returning ..`. All rows must have the same
+    /// columns.
+    pub async fn insert<'v>(
         &mut self,
         table: &str,
-        columns: &[Column<'_>],
+        rows: Vec<impl AsRef<[Cell<'v>]>>,
         rest: &str,
     ) -> Result<Vec<Row>> {
-        let rows = columns.first().map_or(0, |column| column.values.len());
-        debug_assert!(columns.iter().all(|column| column.values.len() == rows));
-        if rows == 0 {
+        let Some(first) = rows.first() else {
             return Ok(Vec::new());
-        }
-        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        };
+        let names: Vec<&str> = first.as_ref().iter().map(|(name, _)| *name).collect();
         let head = format!("insert into {table} ({})", names.join(", "));
         let result = match &mut self.connection {
             Connection::Postgres(connection) => {
                 let connection = open(connection)?;
-                let inserted = insert_postgres(connection, self.persistent, &head, columns, rest);
-                in_time(inserted).await
+                in_time(insert_postgres(
+                    connection,
+                    self.persistent,
+                    &head,
+                    &rows,
+                    rest,
+                ))
+                .await
             }
             Connection::Sqlite(connection) => {
-                let connection = open(connection)?;
-                elsewhere(insert_sqlite(connection, &head, columns, rest, rows)).await
+                elsewhere(insert_sqlite(open(connection)?, &head, &rows, rest)).await
             }
         };
         let result = match result {
@@ -215,6 +217,20 @@ impl Tx {
             Err(error) => return self.note(Err(error)),
         };
         self.note(result.map_err(Error::Io))
+    }
+
+    /// Inserts rows, and overwrites those that have the same key, except for their `created_at`. `rest` is
+    /// the text that follows: further columns to set, `where ..`.
+    pub async fn overwrite<'v>(
+        &mut self,
+        table: &str,
+        key: &str,
+        rows: Vec<impl AsRef<[Cell<'v>]>>,
+        rest: &str,
+    ) -> Result<()> {
+        let overwriting = rows.first().map(|row| overwriting(key, row.as_ref()));
+        let rest = format!("{}{rest}", overwriting.unwrap_or_default());
+        self.insert(table, rows, &rest).await.map(|_| ())
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]

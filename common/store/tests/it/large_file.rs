@@ -51,14 +51,14 @@ async fn heavy_a_large_file_is_rewritten_without_what_was_erased() {
     let ids: Vec<i64> = (0..rows).map(|nth| nth * 37_199 % rows).collect();
     for ids in ids.chunks(CHUNK) {
         let mut tx = db.begin().await.unwrap();
-        let names: Vec<String> = ids.iter().map(|id| word(*id)).collect();
-        let values: Vec<Vec<u8>> = ids.iter().map(|id| data(*id)).collect();
-        let columns = [
-            column("id", ids.to_vec()),
-            column("name", names.iter().map(String::as_str).collect::<Vec<_>>()),
-            column("data", values.iter().map(Vec::as_slice).collect::<Vec<_>>()),
-        ];
-        tx.insert(scratch.table, &columns, "").await.unwrap();
+        let rows = ids.iter().map(|id| {
+            [
+                column("id", *id),
+                column("name", word(*id)),
+                column("data", data(*id)),
+            ]
+        });
+        tx.insert(scratch.table, rows.collect(), "").await.unwrap();
         tx.commit().await.unwrap();
     }
     for ids in ids.chunks(CHUNK) {

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::migrations::ALL;
-use crate::sql::{self, Query, Result, Row};
+use crate::sql::{self, Cell, Result, Row, Value};
 
 /// A table that is not copied: its rows are about processes that run.
 pub const OF_PROCESSES: &str = "leases";
@@ -120,99 +120,34 @@ impl Table {
     }
 }
 
-/// A value of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    Text(Option<String>),
-    Int(Option<i64>),
-    Bytes(Option<Vec<u8>>),
-    Uuid(Option<Uuid>),
-}
-
-impl Value {
-    pub fn of(row: &Row, name: &str, kind: Kind) -> Result<Self> {
-        Ok(match kind {
-            Kind::Text => Value::Text(row.get(name)?),
-            Kind::Int => Value::Int(row.get(name)?),
-            Kind::Bytes => Value::Bytes(row.get(name)?),
-            Kind::Uuid => Value::Uuid(row.get(name)?),
+/// The values of these columns in a row, each with its column's name.
+pub fn values(columns: &[Column], row: &Row) -> Result<Vec<Cell<'static>>> {
+    let value = |column: &Column| -> Result<Cell<'static>> {
+        let name = column.name;
+        Ok(match column.kind {
+            Kind::Text => sql::column(name, row.get::<Option<String>>(name)?),
+            Kind::Int => sql::column(name, row.get::<Option<i64>>(name)?),
+            Kind::Bytes => sql::column(name, row.get::<Option<Vec<u8>>>(name)?),
+            Kind::Uuid => sql::column(name, row.get::<Option<Uuid>>(name)?),
         })
-    }
-
-    pub fn bound<'t, 'v>(&'v self, query: Query<'t, 'v>) -> Query<'t, 'v> {
-        match self {
-            Value::Text(value) => query.bind(value.as_deref()),
-            Value::Int(value) => query.bind(*value),
-            Value::Bytes(value) => query.bind(value.as_deref()),
-            Value::Uuid(value) => query.bind(*value),
-        }
-    }
-
-    fn text(&self) -> Option<&str> {
-        match self {
-            Value::Text(value) => value.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn int(&self) -> Option<i64> {
-        match self {
-            Value::Int(value) => *value,
-            _ => None,
-        }
-    }
-
-    fn blob(&self) -> Option<&[u8]> {
-        match self {
-            Value::Bytes(value) => value.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn uuid(&self) -> Option<Uuid> {
-        match self {
-            Value::Uuid(value) => *value,
-            _ => None,
-        }
-    }
-
-    /// Adds it to what a row is compared by, so that no two different rows add the same.
-    pub fn digest_into(&self, digest: &mut Sha256) {
-        let mut add = |bytes: Option<&[u8]>| match bytes {
-            None => digest.update([0]),
-            Some(bytes) => {
-                digest.update([1]);
-                digest.update((bytes.len() as u64).to_be_bytes());
-                digest.update(bytes);
-            }
-        };
-        match self {
-            Value::Text(value) => add(value.as_deref().map(str::as_bytes)),
-            Value::Int(value) => add(value
-                .map(i64::to_be_bytes)
-                .as_ref()
-                .map(<[u8; 8]>::as_slice)),
-            Value::Bytes(value) => add(value.as_deref()),
-            Value::Uuid(value) => add(value.as_ref().map(|it| it.as_bytes().as_slice())),
-        }
-    }
+    };
+    columns.iter().map(value).collect()
 }
 
-/// The values of these columns in a row.
-pub fn values(columns: &[Column], row: &Row) -> Result<Vec<Value>> {
-    let values = columns.iter();
-    values.map(|it| Value::of(row, it.name, it.kind)).collect()
-}
-
-/// A column of several rows, to insert them.
-pub fn cells(it: Column, rows: &[Vec<Value>], nth: usize) -> sql::Column<'_> {
-    let values = rows.iter().map(|row| &row[nth]);
-    let name = it.name;
-    match it.kind {
-        Kind::Text => sql::column(name, values.map(Value::text)),
-        Kind::Int => sql::column(name, values.map(Value::int)),
-        Kind::Bytes => sql::column(name, values.map(Value::blob)),
-        Kind::Uuid => sql::column(name, values.map(Value::uuid)),
+/// Adds a value to what a row is compared by, so that no two different rows add the same.
+pub fn digest_into(value: &Value<'_>, digest: &mut Sha256) {
+    let number = value.int().map(i64::to_be_bytes);
+    let id = value.uuid();
+    let number = number.as_ref().map(<[u8; 8]>::as_slice);
+    let id = id.as_ref().map(|id| id.as_bytes().as_slice());
+    let text = value.text().map(str::as_bytes);
+    match text.or(value.bytes()).or(number).or(id) {
+        None => digest.update([0]),
+        Some(bytes) => {
+            digest.update([1]);
+            digest.update((bytes.len() as u64).to_be_bytes());
+            digest.update(bytes);
+        }
     }
 }
 

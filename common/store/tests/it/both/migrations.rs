@@ -75,15 +75,14 @@ impl Own {
 
 async fn insert(db: &Db, ids: std::ops::Range<i64>) {
     let mut tx = db.begin().await.unwrap();
-    let columns = [
-        column("id", ids.clone().collect::<Vec<_>>()),
-        column("written_at", ids.clone().collect::<Vec<_>>()),
-        column(
-            "note",
-            ids.map(|id| id % 7).map(|_| "a note").collect::<Vec<_>>(),
-        ),
-    ];
-    tx.insert("notes", &columns, "").await.unwrap();
+    let rows = ids.map(|id| {
+        [
+            column("id", id),
+            column("written_at", id),
+            column("note", "a note"),
+        ]
+    });
+    tx.insert("notes", rows.collect(), "").await.unwrap();
     tx.commit().await.unwrap();
 }
 

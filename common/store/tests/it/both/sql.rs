@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use store::migrations::{self, Compared, MigrationError};
-use store::sql::{Db, Error, Row, column};
+use store::sql::{Cell, Db, Error, Row, column};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -87,12 +87,14 @@ async fn a_list_of_pairs_finds_the_rows_that_have_both_and_uses_both_columns_of_
     let mut tx = scratch.db.begin().await.unwrap();
     let index = scratch.sql("create index things_both on things (name, id)");
     tx.query(index).execute().await.unwrap();
-    let columns = [
-        column("id", [1, 2, 3, 4]),
-        column("name", ["a", "a", "b", "b"]),
-        column("key", [1, 2, 3, 4].map(key)),
-    ];
-    tx.insert(scratch.table, &columns, "").await.unwrap();
+    let rows = [(1_u8, "a"), (2, "a"), (3, "b"), (4, "b")].map(|(n, name)| {
+        [
+            column("id", i64::from(n)),
+            column("name", name),
+            column("key", key(u128::from(n))),
+        ]
+    });
+    tx.insert(scratch.table, rows.into(), "").await.unwrap();
     tx.commit().await.unwrap();
     let by_id = scratch.sql("select id from things where (name, id) in ($1..) order by id");
     let by_key = scratch.sql("select id from things where (name, key) in ($1..) order by id");
@@ -176,12 +178,10 @@ async fn a_list_is_bound_as_one_value() {
     let keys: Vec<Uuid> = (0..50).map(|_| Uuid::now_v7()).collect();
     let names: Vec<String> = (0..50).map(|n| format!("n{n}")).collect();
     let mut tx = scratch.db.begin().await.unwrap();
-    let columns = [
-        column("id", 0..50_i64),
-        column("key", keys.iter().copied()),
-        column("name", names.iter().map(String::as_str)),
-    ];
-    tx.insert(scratch.table, &columns, "").await.unwrap();
+    let rows = (0_i64..).zip(&keys).zip(&names);
+    let rows =
+        rows.map(|((id, key), name)| [column("id", id), column("key", *key), column("name", name)]);
+    tx.insert(scratch.table, rows.collect(), "").await.unwrap();
     tx.commit().await.unwrap();
     let some = keys[10..20].to_vec();
     let by_key = scratch.sql("select id from things where id > $1 and key in ($2..) order by id");
@@ -226,14 +226,14 @@ async fn many_rows_are_inserted_at_once_and_conflicts_are_reported() {
     let scratch = scratch(2).await;
     for rows in [1, 2, 63, 64, 65, 1000] {
         let mut tx = scratch.db.begin().await.unwrap();
-        let columns = [
-            column("id", 0..rows),
-            column("name", (0..rows).map(|_| None::<&str>)),
-        ];
+        let new = || {
+            let row = |id| [column("id", id), column("name", None::<&str>)];
+            (0..rows).map(row).collect()
+        };
         let returned = tx
             .insert(
                 scratch.table,
-                &columns,
+                new(),
                 "on conflict (id) do nothing returning id",
             )
             .await
@@ -246,7 +246,7 @@ async fn many_rows_are_inserted_at_once_and_conflicts_are_reported() {
         let again = tx
             .insert(
                 scratch.table,
-                &columns,
+                new(),
                 "on conflict (id) do nothing returning id",
             )
             .await
@@ -255,13 +255,8 @@ async fn many_rows_are_inserted_at_once_and_conflicts_are_reported() {
         tx.rollback().await.unwrap();
     }
     let mut tx = scratch.db.begin().await.unwrap();
-    let none = [column("id", 0..0_i64)];
-    assert!(
-        tx.insert(scratch.table, &none, "")
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    let none: Vec<[Cell<'_>; 1]> = Vec::new();
+    assert!(tx.insert(scratch.table, none, "").await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     scratch.end().await;
 }

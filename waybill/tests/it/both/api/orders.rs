@@ -19,22 +19,20 @@ const LIST: &str = "/api/commerce/orders";
 /// Orders as they are stored: shop, id, when each was ordered and when its first delivery came.
 async fn insert(service: &Service, orders: &[(&str, i64, Option<i64>, i64)], paid: bool) {
     let status = if paid { "paid" } else { "pending" };
-    let names: Vec<String> = orders.iter().map(|(_, id, ..)| format!("#{id}")).collect();
-    let columns = [
-        column("shop", orders.iter().map(|(shop, ..)| *shop)),
-        column("id", orders.iter().map(|(_, id, ..)| *id)),
-        column("name", names.iter().map(String::as_str)),
-        column("financial_status", orders.iter().map(|_| status)),
-        column(
-            "ordered_at",
-            orders.iter().map(|(_, _, ordered, _)| *ordered),
-        ),
-        column("created_at", orders.iter().map(|(.., created)| *created)),
-        column("updated_at", orders.iter().map(|(.., created)| *created)),
-        column("version_at", orders.iter().map(|_| 1)),
-    ];
+    let rows = orders.iter().map(|(shop, id, ordered_at, created_at)| {
+        [
+            column("shop", *shop),
+            column("id", *id),
+            column("name", format!("#{id}")),
+            column("financial_status", status),
+            column("ordered_at", *ordered_at),
+            column("created_at", *created_at),
+            column("updated_at", *created_at),
+            column("version_at", 1),
+        ]
+    });
     let mut tx = service.db().begin().await.unwrap();
-    tx.insert("orders", &columns, "").await.unwrap();
+    tx.insert("orders", rows.collect(), "").await.unwrap();
     tx.commit().await.unwrap();
 }
 

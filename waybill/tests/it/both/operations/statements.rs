@@ -250,10 +250,10 @@ async fn explain(tx: &mut Tx, sql: &str, types: &[&str]) -> Result<String, store
         .execute()
         .await?;
     let types = tx
-        .query("select cardinality(parameter_types) as n from pg_prepared_statements where name = 'it'")
+        .query("select cast(cardinality(parameter_types) as bigint) as n from pg_prepared_statements where name = 'it'")
         .fetch_one()
         .await?;
-    let values = vec!["null"; usize::try_from(types.get::<i32>("n")?).unwrap()].join(", ");
+    let values = vec!["null"; usize::try_from(types.get::<i64>("n")?).unwrap()].join(", ");
     let values = if values.is_empty() {
         values
     } else {

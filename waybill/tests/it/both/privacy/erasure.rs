@@ -31,7 +31,7 @@ fn redact(customer: &Value, orders: &[i64]) -> Delivery {
 pub async fn places(service: &Service, text: &str) -> Vec<String> {
     let sql = if is_distributed() {
         "select cast(table_name as text) as name, cast(column_name as text) as field,
-                case when data_type = 'bytea' then 1 else 0 end as is_bytes
+                cast(case when data_type = 'bytea' then 1 else 0 end as bigint) as is_bytes
          from information_schema.columns where table_schema = current_schema()"
     } else {
         "select m.name as name, p.name as field, 0 as is_bytes
@@ -41,7 +41,7 @@ pub async fn places(service: &Service, text: &str) -> Vec<String> {
     for row in service.db().query(sql).fetch_all().await.unwrap() {
         let (table, field): (String, String) =
             (row.get("name").unwrap(), row.get("field").unwrap());
-        let is_bytes = row.get::<i32>("is_bytes").unwrap_or(0) == 1;
+        let is_bytes = row.get::<i64>("is_bytes").unwrap_or(0) == 1;
         let value = if is_bytes {
             format!("encode({field}, 'escape')")
         } else {
@@ -347,18 +347,20 @@ async fn insert_events(service: &Service, count: usize) {
         }
     };
     let mut tx = service.db().begin().await.unwrap();
-    let columns = [
-        column("id", ids.iter().copied()),
-        column("queue", ids.iter().map(|_| "payments")),
-        column("kind", ids.iter().map(|_| "charge.refunded")),
-        column("source", ids.iter().map(|_| "payment")),
-        column("body", (0..count).map(body)),
-        column("state", ids.iter().map(|_| "done")),
-        column("run_at", ids.iter().map(|_| now)),
-        column("created_at", ids.iter().map(|_| now)),
-        column("finished_at", ids.iter().map(|_| now)),
-    ];
-    tx.insert("jobs", &columns, "").await.unwrap();
+    let rows = (0..count).zip(&ids).map(|(nth, id)| {
+        [
+            column("id", *id),
+            column("queue", "payments"),
+            column("kind", "charge.refunded"),
+            column("source", "payment"),
+            column("body", body(nth)),
+            column("state", "done"),
+            column("run_at", now),
+            column("created_at", now),
+            column("finished_at", now),
+        ]
+    });
+    tx.insert("jobs", rows.collect(), "").await.unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -224,23 +224,23 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
     let now = service.clock().now();
     let id = service.clock().id();
     let mut tx = service.db().begin().await.unwrap();
-    let columns = [
-        column("id", [id]),
-        column("topic", ["customers/data_request"]),
-        column("shop", [shop]),
-        column("body_key", [id]),
-        column("state", ["done"]),
-        column("received_at", [now.0 - 1]),
-        column("due_at", [now.0]),
-        column("finished_at", [now.0]),
-        column("export_sha256", ["00"]),
-        column("export_runs", [1]),
-        column("export_run", [1]),
-        column("export_store", [STORE]),
-        column("export_bytes", [2]),
-        column("export_expires_at", [now.plus(Duration::from_hours(24)).0]),
+    let row = [
+        column("id", id),
+        column("topic", "customers/data_request"),
+        column("shop", shop),
+        column("body_key", id),
+        column("state", "done"),
+        column("received_at", now.0 - 1),
+        column("due_at", now.0),
+        column("finished_at", now.0),
+        column("export_sha256", "00"),
+        column("export_runs", 1),
+        column("export_run", 1),
+        column("export_store", STORE),
+        column("export_bytes", 2),
+        column("export_expires_at", now.plus(Duration::from_hours(24)).0),
     ];
-    tx.insert("privacy_requests", &columns, "").await.unwrap();
+    tx.insert("privacy_requests", vec![row], "").await.unwrap();
     for action in ["request.received", "export.written"] {
         let new = audit::NewEntry {
             actor: audit::WORKER,
@@ -411,15 +411,17 @@ async fn insert_many(service: &Service, orders: i64) {
     let now = service.clock().now().0;
     let ids: Vec<Uuid> = (0..orders).map(|_| service.clock().id()).collect();
     let mut tx = service.db().begin().await.unwrap();
-    let columns = [
-        column("id", ids.iter().copied()),
-        column("kind", ids.iter().map(|_| "order.created")),
-        column("shop", ids.iter().map(|_| SHOP)),
-        column("object_id", ids.iter().map(|_| "1")),
-        column("body", ids.iter().map(|_| "{}")),
-        column("created_at", ids.iter().map(|_| now)),
-    ];
-    tx.insert("events", &columns, "").await.unwrap();
+    let rows = ids.iter().map(|id| {
+        [
+            column("id", *id),
+            column("kind", "order.created"),
+            column("shop", SHOP),
+            column("object_id", "1"),
+            column("body", "{}"),
+            column("created_at", now),
+        ]
+    });
+    tx.insert("events", rows.collect(), "").await.unwrap();
     tx.commit().await.unwrap();
 }
 

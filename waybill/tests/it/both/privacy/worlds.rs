@@ -387,7 +387,7 @@ fn renewal(
 async fn everything(service: &Service) -> String {
     let sql = if is_distributed() {
         "select cast(table_name as text) as name, cast(column_name as text) as field,
-                case when data_type = 'bytea' then 1 else 0 end as is_bytes
+                cast(case when data_type = 'bytea' then 1 else 0 end as bigint) as is_bytes
          from information_schema.columns where table_schema = current_schema()"
     } else {
         "select m.name as name, p.name as field, 0 as is_bytes
@@ -397,7 +397,7 @@ async fn everything(service: &Service) -> String {
     for row in service.db().query(sql).fetch_all().await.unwrap() {
         let (table, field): (String, String) =
             (row.get("name").unwrap(), row.get("field").unwrap());
-        let is_bytes = row.get::<i32>("is_bytes").unwrap_or(0) == 1;
+        let is_bytes = row.get::<i64>("is_bytes").unwrap_or(0) == 1;
         let value = if is_bytes {
             format!("encode({field}, 'escape')")
         } else {
