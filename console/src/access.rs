@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts as RequestParts;
@@ -65,26 +66,17 @@ pub trait Needs: Send + Sync + 'static {
     const ROLE: Role;
 }
 
-pub struct Reader;
-pub struct Operator;
-pub struct Privacy;
-pub struct Owner;
+macro_rules! roles {
+    ($($role:ident)*) => {$(
+        pub struct $role;
 
-impl Needs for Reader {
-    const ROLE: Role = Role::Reader;
+        impl Needs for $role {
+            const ROLE: Role = Role::$role;
+        }
+    )*};
 }
 
-impl Needs for Operator {
-    const ROLE: Role = Role::Operator;
-}
-
-impl Needs for Privacy {
-    const ROLE: Role = Role::Privacy;
-}
-
-impl Needs for Owner {
-    const ROLE: Role = Role::Owner;
-}
+roles!(Reader Operator Privacy Owner);
 
 /// Whether somebody with these roles has another one. Everybody who may sign in may read.
 pub fn have(roles: &[Role], wanted: Role) -> bool {
@@ -506,13 +498,7 @@ impl<R: Needs> FromRequest<Arc<Console>> for Write<R> {
     type Rejection = Error;
 
     async fn from_request(request: Request, console: &Arc<Console>) -> Result<Self, Error> {
-        if !console
-            .address
-            .is_from_here(request.uri(), request.headers())
-        {
-            return Err(Error::Elsewhere);
-        }
-        let (mut parts, body) = request.into_parts();
+        let (mut parts, body) = of_own_page(request, console)?;
         let visit = Visit::<R>::begin(&mut parts, console).await?;
         let fields = form::read(body).await?;
         let token = fields.get("token").as_bytes();
@@ -636,16 +622,20 @@ impl FromRequest<Arc<Console>> for SignIn {
     type Rejection = Error;
 
     async fn from_request(request: Request, console: &Arc<Console>) -> Result<Self, Error> {
-        if !console
-            .address
-            .is_from_here(request.uri(), request.headers())
-        {
-            return Err(Error::Elsewhere);
-        }
-        let (mut parts, body) = request.into_parts();
+        let (mut parts, body) = of_own_page(request, console)?;
         let stranger = Stranger::from_request_parts(&mut parts, console).await?;
         let fields = form::read(body).await?;
         Ok(SignIn { stranger, fields })
+    }
+}
+
+/// The parts of a request that a page of this console has sent.
+fn of_own_page(request: Request, console: &Console) -> Result<(RequestParts, Body), Error> {
+    let (parts, body) = request.into_parts();
+    if console.address.is_from_here(&parts.uri, &parts.headers) {
+        Ok((parts, body))
+    } else {
+        Err(Error::Elsewhere)
     }
 }
 
@@ -671,11 +661,7 @@ pub async fn sign_out<R>(write: &Write<R>) -> Result<Response, Error> {
 /// The path to which somebody wanted to go, and its query.
 fn next(uri: &Uri) -> String {
     let path = uri.path_and_query().map_or("/", |it| it.as_str());
-    if is_own_path(path) {
-        path.to_owned()
-    } else {
-        "/".to_owned()
-    }
+    if is_own_path(path) { path } else { "/" }.to_owned()
 }
 
 /// Whether a text is a path of this console, and leads nowhere else.

@@ -97,6 +97,20 @@ pub struct Input {
     pub help: &'static str,
 }
 
+impl Input {
+    /// A field for a text, which is empty at first.
+    pub fn text(name: &'static str, label: &'static str, help: &'static str) -> Self {
+        Input {
+            name,
+            label,
+            kind: "text",
+            value: String::new(),
+            choices: Vec::new(),
+            help,
+        }
+    }
+}
+
 /// A page that asks before it is done.
 #[derive(Default)]
 pub struct Question {
@@ -127,7 +141,7 @@ struct QuestionPage<'a> {
 impl Question {
     pub fn answer<R: Needs>(&self, visit: &Visit<R>) -> Response {
         let page = QuestionPage {
-            frame: Frame::new(&visit.who, self.here),
+            frame: Frame::of(visit, self.here),
             question: self,
             to: self.to.as_ref().filter(|_| visit.may(R::ROLE)),
         };
@@ -156,7 +170,7 @@ struct SecretPage<'a> {
 impl Secret {
     pub fn answer<R>(&self, visit: &Visit<R>) -> Response {
         let page = SecretPage {
-            frame: Frame::new(&visit.who, self.here),
+            frame: Frame::of(visit, self.here),
             shown: self,
         };
         Html(page.to_string()).into_response()

@@ -1,6 +1,7 @@
 //! Why a request does not get what it asks for, in one place: the status, the heading, and what the reader
 //! can do. It never quotes the request.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -104,110 +105,101 @@ impl Error {
         }
     }
 
-    fn words(&self) -> (&'static str, String) {
+    fn words(&self) -> (&'static str, Cow<'static, str>) {
         match self {
-            Error::SignedOut(_) => ("Sign in", String::new()),
+            Error::SignedOut(_) => ("Sign in", Cow::default()),
             Error::WrongKey => (
                 "This key opens nothing",
                 "It is wrong, or it was revoked, or it has expired. `waybill keys list` shows which keys \
-                 there are, and `waybill keys create` makes another."
-                    .to_owned(),
+                 there are, and `waybill keys create` makes another.".into(),
             ),
             Error::NoRole => (
                 "This key does not open the console",
                 "It opens the API alone, or some shops alone. Make one for the console: \
-                 `waybill keys create NAME --scope console:reader`."
-                    .to_owned(),
+                 `waybill keys create NAME --scope console:reader`.".into(),
             ),
             Error::UsedLink => (
                 "This link was used before",
-                "It signs in once. Start Waybill again for another one, or sign in with a key."
-                    .to_owned(),
+                "It signs in once. Start Waybill again for another one, or sign in with a key.".into(),
             ),
             Error::NoIdentity => (
                 "Nobody signs in with GitHub here",
-                "For that, set GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET. Until then sign in with a key."
-                    .to_owned(),
+                "For that, set GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET. Until then sign in with a key.".into(),
             ),
             Error::NotBegun => (
                 "This sign-in was not begun here, or took too long",
-                "Begin again from this page, in one browser, within ten minutes.".to_owned(),
+                "Begin again from this page, in one browser, within ten minutes.".into(),
             ),
             Error::Denied => (
                 "GitHub did not say who you are",
-                "You declined it, or the account is suspended. Begin again, or sign in with a key."
-                    .to_owned(),
+                "You declined it, or the account is suspended. Begin again, or sign in with a key.".into(),
             ),
             Error::NoKeyOf(account) => (
                 "This account does not open the console",
                 format!(
                     "Its number is {account}. An owner lets it in with \
                      `waybill keys create NAME --scope console:reader --account {account}`."
-                ),
+                ).into(),
             ),
             Error::Identity(_) => (
                 "GitHub gave no answer",
-                "Try again in a minute, or sign in with a key. The log says what was wrong.".to_owned(),
+                "Try again in a minute, or sign in with a key. The log says what was wrong.".into(),
             ),
             Error::RateLimited(wait) => (
                 "Too many wrong keys",
                 format!(
                     "Your network has sent many keys that open nothing. Try again in {} seconds.",
                     wait.as_secs() + 1
-                ),
+                ).into(),
             ),
             Error::Role(role) => (
                 "Your key does not open this",
                 format!(
                     "It needs the scope `console:{}`, or `console:owner`.",
                     role.into_str()
-                ),
+                ).into(),
             ),
             Error::ReadOnly => (
                 "The console is read-only",
                 "Nothing was changed. CONSOLE_READ_ONLY is set, so give the command that the page names in \
-                 a terminal."
-                    .to_owned(),
+                 a terminal.".into(),
             ),
-            Error::Refused(why) => ("Nothing was changed", why.clone()),
+            Error::Refused(why) => ("Nothing was changed", why.clone().into()),
             Error::Elsewhere => (
                 "This did not come from a page of the console",
-                "Nothing was done. Go back, load the page again, and repeat what you did."
-                    .to_owned(),
+                "Nothing was done. Go back, load the page again, and repeat what you did.".into(),
             ),
             Error::Host => (
                 "This is not the address of the console",
-                "Open it at the address that Waybill names when it starts, or set CONSOLE_URL to this one."
-                    .to_owned(),
+                "Open it at the address that Waybill names when it starts, or set CONSOLE_URL to this one.".into(),
             ),
             Error::NotFound => (
                 "There is no such page",
-                "The address is not one of the console.".to_owned(),
+                "The address is not one of the console.".into(),
             ),
             Error::Unknown(what) => (
                 "Not found",
                 format!(
                     "There is no such {what} here. It may have been deleted after its retention, or belong \
                      to another installation."
-                ),
+                ).into(),
             ),
             Error::Fields => (
                 "This request cannot be read",
-                "A field is there twice, is too long, or has characters that no text has.".to_owned(),
+                "A field is there twice, is too long, or has characters that no text has.".into(),
             ),
             Error::TooManyWatch => (
                 "Too many watch",
                 "As many live views are open in this process as may be. Close one, or load the list of \
-                 deliveries."
-                    .to_owned(),
+                 deliveries.".into(),
             ),
             Error::NotServed(state) => (
                 "The database is not in use",
-                format!("Here {state}. {}", state.mend()),
+                format!("Here {state}. {}", state.mend()).into(),
             ),
             Error::Database(_) | Error::Late => (
                 "The database did not answer in time",
-                "Try again in a moment. `waybill doctor` says whether it can be reached.".to_owned(),
+                "Try again in a moment. `waybill doctor` says whether it can be reached.".into(),
             ),
         }
     }
@@ -236,7 +228,9 @@ impl IntoResponse for Error {
             | Error::Denied
             | Error::NoKeyOf(_)
             | Error::Identity(_)
-            | Error::RateLimited(_) => SignInPage::after(heading, advice).into_response(),
+            | Error::RateLimited(_) => {
+                SignInPage::after(heading, advice.into_owned()).into_response()
+            }
             _ => Html(frame::refusal(heading, &advice)).into_response(),
         };
         let mut response = (self.status(), page).into_response();

@@ -4,7 +4,8 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 
-use crate::access::SignedIn;
+use crate::access::{SignedIn, Visit};
+use crate::act;
 use crate::shown;
 
 pub const STYLE: &str = concat!(
@@ -39,6 +40,11 @@ const WAYS: [(&str, &str); 19] = [
 pub struct Frame<'a> {
     pub who: &'a SignedIn,
     pub ways: Vec<Way>,
+    /// What was done before the page.
+    pub done: Option<&'static str>,
+    /// The links to the same as JSON and as CSV.
+    pub json: String,
+    pub csv: String,
 }
 
 pub struct Way {
@@ -49,15 +55,18 @@ pub struct Way {
 
 impl<'a> Frame<'a> {
     /// `here` is the address of the page's list.
-    pub fn new(who: &'a SignedIn, here: &str) -> Self {
+    pub fn of<R>(visit: &'a Visit<R>, here: &str) -> Self {
         let way = |(href, name)| Way {
             href,
             name,
             is_here: href == here,
         };
         Frame {
-            who,
+            who: &visit.who,
             ways: WAYS.map(way).into(),
+            done: act::done(visit),
+            json: visit.query.with("format", "json"),
+            csv: visit.query.with("format", "csv"),
         }
     }
 }

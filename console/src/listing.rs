@@ -7,7 +7,7 @@ use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use crate::access::Visit;
-use crate::act::{self, Act};
+use crate::act::Act;
 use crate::frame::Frame;
 use crate::shown::Cell;
 
@@ -109,10 +109,7 @@ pub struct Listing {
 struct ListPage<'a> {
     frame: Frame<'a>,
     list: &'a Listing,
-    done: Option<&'static str>,
     next: Option<String>,
-    json: String,
-    csv: String,
 }
 
 impl Listing {
@@ -123,12 +120,9 @@ impl Listing {
             _ => {
                 let next = self.next.as_ref();
                 let page = ListPage {
-                    frame: Frame::new(&visit.who, self.here),
+                    frame: Frame::of(visit, self.here),
                     list: self,
-                    done: act::done(visit),
                     next: next.map(|(name, value)| visit.query.with(name, value)),
-                    json: visit.query.with("format", "json"),
-                    csv: visit.query.with("format", "csv"),
                 };
                 Html(page.to_string()).into_response()
             }

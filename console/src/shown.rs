@@ -62,6 +62,10 @@ impl Cell {
         Cell::Code(text.into())
     }
 
+    pub fn maybe_code(text: Option<&str>) -> Self {
+        text.map_or(Cell::None, Cell::code)
+    }
+
     pub fn time(at: Timestamp) -> Self {
         Cell::Time(Moment(at))
     }

@@ -214,14 +214,7 @@ pub struct IntakeTasks {
 
 impl IntakeTasks {
     pub fn start(parts: &Parts) -> (Intake, IntakeTasks) {
-        let Parts {
-            config,
-            db,
-            bus,
-            clock,
-            keys,
-            ..
-        } = parts;
+        let (db, bus) = (&parts.db, &parts.bus);
         let (privacy, waiting_requests) = mpsc::channel(WAITING);
         let (others, waiting) = mpsc::channel(WAITING);
         let (committed, waiting_jobs) = mpsc::channel(MAX_COMMITTED);
@@ -229,9 +222,9 @@ impl IntakeTasks {
         let writer = BatchWriter {
             db: own.as_ref().unwrap_or(db).clone(),
             bus: bus.clone(),
-            clock: clock.clone(),
-            keys: keys.clone(),
-            dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
+            clock: parts.clock.clone(),
+            keys: parts.keys.clone(),
+            dedupe_ttl: parts.config.dedupe.then_some(parts.config.dedupe_ttl),
             committed,
             outage: Outage::default(),
         };
@@ -247,14 +240,12 @@ impl IntakeTasks {
             lanes: Some(Lanes { privacy, others }),
             budget: Arc::new(Semaphore::new(WAITING_KIB)),
         };
-        (
-            intake,
-            IntakeTasks {
-                own,
-                collectors,
-                notifier,
-            },
-        )
+        let tasks = IntakeTasks {
+            own,
+            collectors,
+            notifier,
+        };
+        (intake, tasks)
     }
 
     /// Waits until all accepted deliveries are committed and workers were notified of them. Every
@@ -539,42 +530,33 @@ async fn notify(bus: Bus, db: Db, mut committed: mpsc::Receiver<CommittedJob>) {
 
 fn into_messages(jobs: impl Iterator<Item = CommittedJob>) -> Vec<Message> {
     let mut kinds: BTreeMap<(Queue, String), Vec<JobRef>> = BTreeMap::new();
-    for CommittedJob {
-        job_ref,
-        queue,
-        kind,
-    } in jobs
-    {
-        kinds.entry((queue, kind)).or_default().push(job_ref);
+    for job in jobs {
+        let of_kind = kinds.entry((job.queue, job.kind)).or_default();
+        of_kind.push(job.job_ref);
     }
     let mut messages = Vec::new();
     for ((queue, kind), job_refs) in kinds {
-        messages.extend(
-            job_refs
-                .chunks(MAX_JOBS_PER_MESSAGE)
-                .map(|job_refs| Message {
-                    queue,
-                    kind: kind.clone(),
-                    job_refs: job_refs.to_vec(),
-                }),
-        );
+        for job_refs in job_refs.chunks(MAX_JOBS_PER_MESSAGE) {
+            let (kind, job_refs) = (kind.clone(), job_refs.to_vec());
+            messages.push(Message {
+                queue,
+                kind,
+                job_refs,
+            });
+        }
     }
     messages
 }
 
 /// The jobs of which workers could not be notified.
 async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
-    let Message {
-        queue,
-        kind,
-        job_refs,
-    } = message;
+    let (queue, job_refs) = (message.queue, &message.job_refs);
     let ids = job_refs.iter().map(|job_ref| job_ref.job).collect();
     if !bus.is_ready_for_marked(queue) {
         return ids;
     }
     crash_point::reach(Point::IntakeNotify).await;
-    match bus.notify(queue, &kind, &job_refs).await {
+    match bus.notify(queue, &message.kind, job_refs).await {
         Ok(()) => {
             crash_point::reach(Point::IntakeNotified).await;
             Vec::new()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ impl FaultInjector {
         let mut book = lock(&self.book);
         book.requests += 1;
         book.traceparents
-            .extend(header(request, TRACEPARENT).map(ToOwned::to_owned));
+            .extend(text(request.headers(), TRACEPARENT).map(ToOwned::to_owned));
         if let Some(key) = key(request) {
             *book.by_key.entry(key.to_owned()).or_default() += 1;
         }
@@ -172,13 +172,14 @@ pub async fn pass(
     answer
 }
 
-/// The value of a header, if the request has the header.
+/// The idempotency key of a request, if it has one.
 pub fn key(request: &Request) -> Option<&str> {
-    header(request, IDEMPOTENCY_KEY)
+    text(request.headers(), IDEMPOTENCY_KEY)
 }
 
-fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
-    let value = request.headers().get(name)?.to_str().ok()?;
+/// The value of a header, if the request has the header.
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let value = headers.get(name)?.to_str().ok()?;
     Some(value).filter(|value| !value.is_empty())
 }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 
 use anyhow::{Context, Result, bail};
 use axum::Router;
@@ -107,26 +108,6 @@ impl Sandbox {
         ]
     }
 
-    /// The base of the storefront's API.
-    pub fn storefront_url(&self) -> String {
-        self.app.storefront_url()
-    }
-
-    /// The base of the payment provider's API.
-    pub fn payment_url(&self) -> String {
-        self.app.payment_url()
-    }
-
-    /// The base of the identity provider's web side: device codes, tokens and the page.
-    pub fn identity_url(&self) -> String {
-        self.app.identity_url()
-    }
-
-    /// The base of the identity provider's API.
-    pub fn identity_api_url(&self) -> String {
-        self.app.identity_api_url()
-    }
-
     pub fn storefront(&self) -> &Storefront {
         &self.app.storefront
     }
@@ -137,12 +118,6 @@ impl Sandbox {
 
     pub fn identity(&self) -> &Identity {
         &self.app.identity
-    }
-
-    /// Posts deliveries, `at_once` at a time, until each was accepted or refused for good. From
-    /// then on the storefront knows the orders in them.
-    pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
-        self.app.post(deliveries, concurrency).await
     }
 
     /// Waits until every webhook that the stand-ins have caused was accepted, refused for good or
@@ -162,6 +137,14 @@ impl Sandbox {
     }
 }
 
+impl Deref for Sandbox {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
 impl Drop for Sandbox {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -175,12 +158,7 @@ impl App {
         stop: &CancellationToken,
         tasks: &TaskTracker,
     ) -> Result<Self> {
-        let Options {
-            clock,
-            webhooks,
-            generation,
-            ..
-        } = options;
+        let (clock, webhooks) = (options.clock, options.webhooks);
         let shop = webhooks.as_ref().map(|webhooks| webhooks.shop.clone());
         let shop = shop.unwrap_or_else(|| sample::shop().to_owned());
         let webhook_sender = match webhooks {
@@ -198,7 +176,7 @@ impl App {
             storefront: Storefront::new(&shop, clock.clone(), webhook_sender.clone()),
             payment: Payment::new(
                 &payment_url,
-                generation,
+                options.generation,
                 clock.clone(),
                 webhook_sender.clone(),
             ),
@@ -208,22 +186,28 @@ impl App {
         })
     }
 
+    /// The base of the storefront's API.
     pub fn storefront_url(&self) -> String {
         format!("{}/storefront", self.url)
     }
 
+    /// The base of the payment provider's API.
     pub fn payment_url(&self) -> String {
         format!("{}/payment", self.url)
     }
 
+    /// The base of the identity provider's web side: device codes, tokens and the page.
     pub fn identity_url(&self) -> String {
         format!("{}/identity", self.url)
     }
 
+    /// The base of the identity provider's API.
     pub fn identity_api_url(&self) -> String {
         format!("{}/identity/api", self.url)
     }
 
+    /// Posts deliveries, `at_once` at a time, until each was accepted or refused for good. From
+    /// then on the storefront knows the orders in them.
     pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
         let webhook_sender = self.webhook_sender.as_ref();
         let webhook_sender = webhook_sender.context("this sandbox was started without webhooks")?;

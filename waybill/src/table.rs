@@ -6,10 +6,20 @@ use std::io;
 use anyhow::Result;
 use platform::terminal;
 use serde::Serialize;
+use uuid::Uuid;
 
 /// The option of a command that has no other.
 #[derive(clap::Args)]
 pub struct Output {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a command shows that shows one thing.
+#[derive(clap::Args)]
+pub struct One {
+    pub id: Uuid,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::lock::lock;
 use domain::time::Timestamp;
+
+use crate::lock::lock;
 
 /// The system's clock, or one that a test moves by hand. Clones share it.
 #[derive(Clone, Debug, Default)]

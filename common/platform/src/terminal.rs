@@ -47,9 +47,11 @@ pub fn err(text: &str) {
     err_as_it_is(&lines(text));
 }
 
-/// Writes a line of progress over the one before. An empty line removes it.
+/// Writes a line of progress over the one before, where people read it. An empty line removes it.
 pub fn over(line: &str) {
-    err_as_it_is(&format!("\r\x1b[K{}", cell(line)));
+    if err_is_one() {
+        err_as_it_is(&format!("\r\x1b[K{}", cell(line)));
+    }
 }
 
 /// The value as JSON. Control characters in its texts are escaped as JSON escapes them, so that a

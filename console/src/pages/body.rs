@@ -38,7 +38,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         format!("{view:#}")
     });
     let page = BodyPage {
-        frame: Frame::new(&visit.who, "/deliveries"),
+        frame: Frame::of(&visit, "/deliveries"),
         id,
         kind: &job.kind,
         text: text.as_deref(),
@@ -71,7 +71,7 @@ pub async fn field(write: Write<Privacy>) -> Result<Response, Error> {
         Err(why) => return Err(Error::impossible(why)),
     };
     let page = FieldPage {
-        frame: Frame::new(&write.who, "/deliveries"),
+        frame: Frame::of(&write, "/deliveries"),
         path,
         value: &format!("{value:#}"),
         reason: reason.text(),

@@ -71,8 +71,7 @@ struct Drawing {
     id: &'static str,
     title: &'static str,
     unit: &'static str,
-    columns: [(usize, &'static str); 4],
-    count: usize,
+    columns: &'static [(usize, &'static str)],
 }
 
 const DRAWINGS: [Drawing; 4] = [
@@ -80,44 +79,35 @@ const DRAWINGS: [Drawing; 4] = [
         id: "deliveries",
         title: "Deliveries",
         unit: "",
-        columns: [(1, "accepted"), (2, "duplicates"), (3, "refused"), (0, "")],
-        count: 3,
+        columns: &[(1, "accepted"), (2, "duplicates"), (3, "refused")],
     },
     Drawing {
         id: "answers",
         title: "How long the intake took to answer",
         unit: " ms",
-        columns: [
-            (4, "half of the answers"),
-            (5, "95 of 100 answers"),
-            (0, ""),
-            (0, ""),
-        ],
-        count: 2,
+        columns: &[(4, "half of the answers"), (5, "95 of 100 answers")],
     },
     Drawing {
         id: "due",
         title: "Jobs that were due",
         unit: "",
-        columns: [
+        columns: &[
             (6, "orders"),
             (7, "payments"),
             (8, "privacy"),
             (9, "endpoints"),
         ],
-        count: 4,
     },
     Drawing {
         id: "oldest",
         title: "For how long the oldest of them was due",
         unit: " s",
-        columns: [
+        columns: &[
             (10, "orders"),
             (11, "payments"),
             (12, "privacy"),
             (13, "endpoints"),
         ],
-        count: 4,
     },
 ];
 
@@ -183,7 +173,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         .map(|span| part(span, now, &measured))
         .collect();
     let page = ChartsPage {
-        frame: Frame::new(&visit.who, "/charts"),
+        frame: Frame::of(&visit, "/charts"),
         parts: &parts,
         width: WIDTH,
         height: HEIGHT,
@@ -281,7 +271,7 @@ fn part(span: &Span, now: Timestamp, measured: &[Measure]) -> Part {
 }
 
 fn chart(drawing: &Drawing, span: &Span, numbers: &Numbers) -> Chart {
-    let columns = &drawing.columns[..drawing.count];
+    let columns = drawing.columns;
     let of = |column: usize| {
         numbers
             .steps

@@ -190,12 +190,13 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         label,
         fields: sent,
         inputs: vec![Input {
-            name: "rate",
-            label: "Jobs a second, at most",
             kind: "number",
             value: flow::usual_rate(action).to_string(),
-            choices: Vec::new(),
-            help: "A provider that has just recovered is not to be overloaded.",
+            ..Input::text(
+                "rate",
+                "Jobs a second, at most",
+                "A provider that has just recovered is not to be overloaded.",
+            )
         }],
         back: format!("/dead?{}", query(&filter)),
         command: command(action, &filter, Some(died_until)),

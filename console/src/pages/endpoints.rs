@@ -144,21 +144,14 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
             Input {
-                name: "url",
-                label: "Address",
                 kind: "url",
-                value: String::new(),
-                choices: Vec::new(),
-                help: "It begins with https://",
+                ..Input::text("url", "Address", "It begins with https://")
             },
-            Input {
-                name: "types",
-                label: "Types of events",
-                kind: "text",
-                value: String::new(),
-                choices: Vec::new(),
-                help: "Patterns such as order.* with spaces between them. Empty: all.",
-            },
+            Input::text(
+                "types",
+                "Types of events",
+                "Patterns such as order.* with spaces between them. Empty: all.",
+            ),
         ],
         back: HERE.to_owned(),
         command: "waybill endpoints add URL --type PATTERN".to_owned(),

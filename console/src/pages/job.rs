@@ -62,26 +62,14 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("About", about),
             ("Shop", Cell::maybe(job.shop.as_deref())),
             ("Provider", Cell::text(job.source.as_str())),
-            (
-                "Delivery",
-                job.external_id
-                    .as_ref()
-                    .map_or(Cell::None, |id| Cell::code(id.as_str())),
-            ),
+            ("Delivery", Cell::maybe_code(job.external_id.as_deref())),
             ("Arrived", Cell::time(job.created_at)),
             ("Ended", Cell::maybe_time(job.finished_at)),
             (
                 "From arrival to end",
                 object::lasted(job.created_at, job.finished_at),
             ),
-            (
-                "Next run",
-                if is_ready {
-                    Cell::time(job.run_at)
-                } else {
-                    Cell::None
-                },
-            ),
+            ("Next run", Cell::maybe_time(is_ready.then_some(job.run_at))),
             ("Failed runs", Cell::Number(job.attempts)),
             ("Last error", Cell::maybe(job.last_error.as_deref())),
             ("Queue", Cell::text(job.queue.as_str())),
@@ -97,12 +85,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
                     Cell::None
                 },
             ),
-            (
-                "Request",
-                job.trace
-                    .as_ref()
-                    .map_or(Cell::None, |id| Cell::code(id.as_str())),
-            ),
+            ("Request", Cell::maybe_code(job.trace.as_deref())),
             ("Job", Cell::code(id.to_string())),
         ],
         chains: object::chains(&visit, &jobs, &events).await?,

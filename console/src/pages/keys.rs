@@ -147,7 +147,7 @@ struct CreatePage<'a> {
 
 pub async fn ask_create(visit: Visit<Owner>) -> Result<Response, Error> {
     let page = CreatePage {
-        frame: Frame::new(&visit.who, HERE),
+        frame: Frame::of(&visit, HERE),
         id: visit.new_id(),
         scopes: &Scope::ALL,
         most_days: MOST_DAYS,
@@ -172,15 +172,7 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
         .map(api_key::shop)
         .collect();
     let shops = shops.map_err(Error::impossible)?;
-    let days = match given.get("days") {
-        "" => None,
-        text => {
-            let days: Option<u32> = text.parse().ok();
-            let days = days.filter(|days| (1..=MOST_DAYS).contains(days));
-            let why = format!("the days must be a number from 1 to {MOST_DAYS}");
-            Some(days.ok_or_else(|| Error::impossible(why))?)
-        }
-    };
+    let days = given.within("days", 1..=MOST_DAYS)?;
     let account = match given.get("account") {
         "" => None,
         text => {

@@ -158,14 +158,6 @@ fn acts(visit: &Visit<Reader>, it: &License) -> Vec<Act> {
 }
 
 pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
-    let input = |name, label, help| Input {
-        name,
-        label,
-        kind: "text",
-        value: String::new(),
-        choices: Vec::new(),
-        help,
-    };
     let question = Question {
         here: HERE,
         title: "Grant a licence".to_owned(),
@@ -178,26 +170,26 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
         // The days are counted from now, however often the form is sent.
         fields: vec![("now", visit.now().0.to_string())],
         inputs: vec![
-            input(
+            Input::text(
                 "user",
                 "Person",
                 "A login, or id: and the number of the account. A login that nobody has used yet can claim the \
                  licence within 30 days.",
             ),
-            input(
+            Input::text(
                 "org",
                 "Organization",
                 "Its name. Leave it empty for a person.",
             ),
             Input {
                 choices: ["alpha", "pro", "enterprise"].map(str::to_owned).into(),
-                ..input(
+                ..Input::text(
                     "tier",
                     "Tier",
                     "`waybill licenses tiers` says what each has.",
                 )
             },
-            input("days", "For how many days", "Empty: for good."),
+            Input::text("days", "For how many days", "Empty: for good."),
         ],
         back: HERE.to_owned(),
         command: "waybill licenses grant --user LOGIN --tier TIER --days DAYS".to_owned(),
@@ -211,15 +203,7 @@ pub async fn grant(write: Write<Operator>) -> Result<Response, Error> {
     let from: i64 = given.read("now")?;
     let tier: Result<Tier, _> = given.get("tier").parse();
     let tier = tier.map_err(Error::impossible)?;
-    let days = match given.get("days") {
-        "" => None,
-        text => {
-            let days: Option<u64> = text.parse().ok();
-            let days = days.filter(|days| (1..=MOST_DAYS).contains(days));
-            let why = format!("the days must be a number from 1 to {MOST_DAYS}");
-            Some(days.ok_or_else(|| Error::impossible(why))?)
-        }
-    };
+    let days = given.within("days", 1..=MOST_DAYS)?;
     let length = |days: u64| Duration::from_hours(days * 24);
     let user: Named;
     let to = match (given.get("user"), given.get("org")) {

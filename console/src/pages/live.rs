@@ -66,8 +66,6 @@ struct LivePage<'a> {
     rows: usize,
     /// The query of this page.
     query: String,
-    json: String,
-    csv: String,
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -78,13 +76,11 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         return Ok(answer);
     }
     let page = LivePage {
-        frame: Frame::new(&visit.who, "/live"),
+        frame: Frame::of(&visit, "/live"),
         filters: &deliveries::filters(&filter),
         table: &table,
         rows: ROWS,
         query: visit.query.with("format", ""),
-        json: visit.query.with("format", "json"),
-        csv: visit.query.with("format", "csv"),
     };
     Ok(Html(page.to_string()).into_response())
 }

@@ -81,7 +81,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         return Ok(answer);
     }
     let page = NowPage {
-        frame: Frame::new(&visit.who, "/"),
+        frame: Frame::of(&visit, "/"),
         items: &items,
         hour: &charts::hour(&visit).await?,
         settings: &known.settings,

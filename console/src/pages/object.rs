@@ -14,7 +14,7 @@ use store::story::WithHistory;
 use uuid::Uuid;
 
 use crate::access::Visit;
-use crate::act::{self, Act};
+use crate::act::Act;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
 use crate::shown::{self, Cell, Moment};
@@ -61,9 +61,6 @@ pub struct Step {
 struct ObjectPage<'a> {
     frame: Frame<'a>,
     object: &'a Object,
-    done: Option<&'static str>,
-    json: String,
-    csv: String,
 }
 
 impl Object {
@@ -73,11 +70,8 @@ impl Object {
             "csv" => listing::csv(&self.timeline(), &self.kind.to_lowercase()),
             _ => {
                 let page = ObjectPage {
-                    frame: Frame::new(&visit.who, self.here),
+                    frame: Frame::of(visit, self.here),
                     object: self,
-                    done: act::done(visit),
-                    json: visit.query.with("format", "json"),
-                    csv: visit.query.with("format", "csv"),
                 };
                 Html(page.to_string()).into_response()
             }

@@ -94,14 +94,6 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
-    let input = |name, label, kind, value: &str, choices, help| Input {
-        name,
-        label,
-        kind,
-        value: value.to_owned(),
-        choices,
-        help,
-    };
     let question = Question {
         here: HERE,
         title: "Pause something".to_owned(),
@@ -114,30 +106,31 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         label: "Pause it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
-            input(
-                "what",
-                "What",
-                "text",
-                "",
-                choices(),
-                "A queue, the calls to a provider, or a shop.",
-            ),
-            input(
-                "shop",
-                "Shop",
-                "text",
-                visit.query.get("shop"),
-                Vec::new(),
-                "For a shop: its domain, as in the lists. Else leave it empty.",
-            ),
-            input(
-                "minutes",
-                "For how many minutes",
-                "number",
-                "60",
-                Vec::new(),
-                "At most 10080, which is seven days.",
-            ),
+            Input {
+                choices: choices(),
+                ..Input::text(
+                    "what",
+                    "What",
+                    "A queue, the calls to a provider, or a shop.",
+                )
+            },
+            Input {
+                value: visit.query.get("shop").to_owned(),
+                ..Input::text(
+                    "shop",
+                    "Shop",
+                    "For a shop: its domain, as in the lists. Else leave it empty.",
+                )
+            },
+            Input {
+                kind: "number",
+                value: "60".to_owned(),
+                ..Input::text(
+                    "minutes",
+                    "For how many minutes",
+                    "At most 10080, which is seven days.",
+                )
+            },
         ],
         back: HERE.to_owned(),
         command: "waybill pauses begin queue|provider|shop NAME --for 1h".to_owned(),

@@ -288,7 +288,7 @@ pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
     let it = named(visit.db(), visit.id()?).await?;
     let held = it.held.unwrap_or_default();
     let page = DecidePage {
-        frame: Frame::new(&visit.who, "/privacy"),
+        frame: Frame::of(&visit, "/privacy"),
         id: it.id,
         candidates: candidates(&held),
         is_cut: held.is_cut,
@@ -368,14 +368,6 @@ fn file(name: &str, document: Vec<u8>) -> Response {
 }
 
 pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
-    let input = |name, label, kind, value: &str, help| Input {
-        name,
-        label,
-        kind,
-        value: value.to_owned(),
-        choices: Vec::new(),
-        help,
-    };
     let question = Question {
         here: "/privacy",
         title: "Enter a privacy request".to_owned(),
@@ -388,28 +380,28 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
         label: "Enter it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
-            input("shop", "Shop", "text", "", "Its domain, as in the lists."),
-            input(
+            Input::text("shop", "Shop", "Its domain, as in the lists."),
+            Input::text(
                 "customer",
                 "Customer's id",
-                "text",
-                "",
                 "The storefront's number. Or leave it empty, and give the e-mail address.",
             ),
-            input(
-                "email",
-                "E-mail address",
-                "email",
-                "",
-                "It is kept with the request alone, and shown on no page.",
-            ),
             Input {
-                name: "what",
-                label: "What they ask for",
-                kind: "text",
+                kind: "email",
+                ..Input::text(
+                    "email",
+                    "E-mail address",
+                    "It is kept with the request alone, and shown on no page.",
+                )
+            },
+            Input {
                 value: "export".to_owned(),
-                choices: vec!["export".to_owned(), "erase".to_owned()],
-                help: "export: a copy of their data. erase: that their data is erased.",
+                choices: ["export", "erase"].map(str::to_owned).into(),
+                ..Input::text(
+                    "what",
+                    "What they ask for",
+                    "export: a copy of their data. erase: that their data is erased.",
+                )
             },
         ],
         back: "/privacy".to_owned(),

@@ -91,7 +91,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 
 fn page<R>(visit: &Visit<R>, what: &str, table: &Table, is_in_address: bool) -> Response {
     let page = SearchPage {
-        frame: Frame::new(&visit.who, "/search"),
+        frame: Frame::of(visit, "/search"),
         what,
         table,
         is_in_address,

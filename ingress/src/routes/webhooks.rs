@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::Config;
 use domain::job::{Kind, Source};
@@ -158,11 +158,8 @@ pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response 
 async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<Verdict, Refused> {
     let (job, not_understood) = (&delivery.job, delivery.not_understood);
     let (source, version) = (job.source, job.api_version.clone());
-    let known = if Kind::of(job.source, &job.kind).is_some() {
-        "yes"
-    } else {
-        "no"
-    };
+    let is_known = Kind::of(job.source, &job.kind).is_some();
+    let known = if is_known { "yes" } else { "no" };
     tracing::debug!(
         job = %job.id, kind = job.kind, request_id = job.trace.clone().unwrap_or_else(|| job.id.to_string()),
         trace_id = %job.traceparent.map_or(TraceId::of(job.id), TraceContext::trace_id),
@@ -294,19 +291,13 @@ struct Sender {
 
 impl Sender {
     fn of(request: &Request) -> Self {
-        let forwarded = request.headers().get_all("x-forwarded-for");
+        const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-for");
+        let forwarded = request.headers().get_all(FORWARDED);
+        let named = |value: &HeaderValue| (FORWARDED, value.clone());
         Sender {
             peer: request.extensions().get().map(|Peer(peer)| *peer),
             id: request.extensions().get().cloned(),
-            headers: forwarded
-                .into_iter()
-                .map(|value| {
-                    (
-                        axum::http::HeaderName::from_static("x-forwarded-for"),
-                        value.clone(),
-                    )
-                })
-                .collect(),
+            headers: forwarded.into_iter().map(named).collect(),
         }
     }
 }
@@ -344,17 +335,11 @@ pub type NotUnderstood = Counted<(&'static str, &'static str)>;
 pub fn report_counted(app: &App, shutdown: &CancellationToken) {
     let refusals = &app.refusals;
     refusals.report(shutdown, |cause, deliveries| {
-        let Cause {
-            source,
-            reason,
-            header,
-            advice,
-        } = cause;
         tracing::info!(
-            source,
-            reason,
-            header,
-            advice,
+            source = cause.source,
+            reason = cause.reason,
+            header = cause.header,
+            advice = cause.advice,
             deliveries,
             "more deliveries were refused"
         );
@@ -407,24 +392,16 @@ fn log_refusal(app: &App, cause: Cause, refused: &Refused, sender: &Sender) {
         let trusted = &app.config.trusted_proxies;
         client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
     });
-    let request_id = sender.id.as_ref().map(RequestId::text);
-    let trace_id = sender
-        .id
-        .as_ref()
-        .map(|id| id.context().trace_id().to_string());
-    let Cause {
-        source,
-        reason,
-        header,
-        advice,
-    } = cause;
+    let id = sender.id.as_ref();
+    let request_id = id.map(RequestId::text);
+    let trace_id = id.map(|id| id.context().trace_id().to_string());
     let signature = refused.signature.map(|it| it.into_str());
     tracing::info!(
-        source,
-        reason,
+        source = cause.source,
+        reason = cause.reason,
         signature,
-        header,
-        advice,
+        header = cause.header,
+        advice = cause.advice,
         client,
         request_id,
         trace_id,

@@ -21,8 +21,7 @@ pub struct Call {
 
 /// A request that came with a key, and its answer.
 pub struct Kept {
-    path: String,
-    parameters: Parameters,
+    call: Call,
     status: StatusCode,
     body: Value,
 }
@@ -72,15 +71,9 @@ impl Payment {
                 Err(error) if error.is_kept() => (error.status, error.body()),
                 Err(error) => return error.into_response(),
             };
-            let Call {
-                path,
-                key,
-                parameters,
-            } = call;
-            if let Some(key) = key {
+            if let Some(key) = call.key.clone() {
                 let kept = Kept {
-                    path,
-                    parameters,
+                    call,
                     status,
                     body: body.clone(),
                 };
@@ -93,7 +86,8 @@ impl Payment {
 
 impl Kept {
     fn again(&self, call: &Call) -> Response {
-        if (&self.path, &self.parameters) != (&call.path, &call.parameters) {
+        let first = &self.call;
+        if (&first.path, &first.parameters) != (&call.path, &call.parameters) {
             return Error::key_reused().into_response();
         }
         let replayed = [("Idempotent-Replayed", "true")];

@@ -118,18 +118,9 @@ impl Record {
 
     /// An unpaid intent as a test or a tool describes it.
     pub fn of(intent: &Intent, now: Timestamp) -> Self {
-        let Intent {
-            id,
-            amount,
-            currency,
-            pact_id,
-        } = intent;
-        let money = Money {
-            minor: *amount,
-            currency: *currency,
-        };
-        let mut record = Record::new(id.clone(), money, now);
-        if let Some(agreement) = pact_id {
+        let (minor, currency) = (intent.amount, intent.currency);
+        let mut record = Record::new(intent.id.clone(), Money { minor, currency }, now);
+        if let Some(agreement) = &intent.pact_id {
             let metadata = [
                 ("pact_id", agreement.as_str()),
                 ("type", "order"),

@@ -156,23 +156,14 @@ impl Payment {
 
     /// Adds a price, in place of one with the same id.
     pub fn add_price(&self, price: Price) {
-        let Price {
-            id,
-            name,
-            amount,
-            currency,
-            months,
-        } = price;
+        let (minor, currency) = (price.amount, price.currency);
         let line = Line {
-            name,
-            price: Money {
-                minor: amount,
-                currency,
-            },
+            name: price.name,
+            price: Money { minor, currency },
             quantity: 1,
-            months,
+            months: price.months,
         };
-        lock(&self.ledger).prices.insert(id, line);
+        lock(&self.ledger).prices.insert(price.id, line);
     }
 
     /// Posts the event `payment_intent.succeeded` of an intent. Returns `false` if there is no

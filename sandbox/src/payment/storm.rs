@@ -195,13 +195,7 @@ impl Lived {
 
 impl StormPayment {
     fn of(lived: Lived) -> Self {
-        let Lived {
-            life,
-            generation,
-            record,
-            session,
-            events,
-        } = lived;
+        let record = lived.record;
         StormPayment {
             intent: Intent {
                 amount: record.money.minor,
@@ -209,11 +203,11 @@ impl StormPayment {
                 pact_id: record.metadata.get("pact_id").cloned(),
                 id: record.id,
             },
-            life,
-            generation,
-            session: session.map(|session| session.id),
+            life: lived.life,
+            generation: lived.generation,
+            session: lived.session.map(|session| session.id),
             refunded: record.refunded,
-            events: events.into_iter().map(|event| event.id).collect(),
+            events: lived.events.into_iter().map(|event| event.id).collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Refusal, Storefront, objects};
 use crate::STOREFRONT_TOKEN;
-use crate::fault_injector::{self, IDEMPOTENCY_KEY};
+use crate::fault_injector::{self, IDEMPOTENCY_KEY, text};
 
 const ACCESS_TOKEN: &str = "X-Storefront-Access-Token";
 const SHOP_DOMAIN: &str = "X-Storefront-Shop-Domain";
@@ -157,10 +157,4 @@ fn number(file: &str) -> Option<u64> {
 
 fn unprocessable(message: &str) -> Response {
     error(StatusCode::UNPROCESSABLE_ENTITY, json!([message]))
-}
-
-/// The value of a header, if the request has the header.
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let value = headers.get(name)?.to_str().ok()?;
-    Some(value).filter(|value| !value.is_empty())
 }

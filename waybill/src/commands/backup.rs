@@ -230,16 +230,12 @@ async fn shown<T>(file: &Path, work: impl Future<Output = Result<T>>) -> Result<
     loop {
         tokio::select! {
             done = &mut work => {
-                if terminal::err_is_one() {
-                    terminal::over("");
-                }
+                terminal::over("");
                 return done;
             }
             () = tokio::time::sleep(LOOK) => {
                 let bytes = fs::metadata(file).map_or(0, |file| file.len());
-                if terminal::err_is_one() {
-                    terminal::over(&format!("{} written", size(bytes)));
-                }
+                terminal::over(&format!("{} written", size(bytes)));
             }
         }
     }

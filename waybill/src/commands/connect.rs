@@ -6,12 +6,11 @@
 //! what really arrives there, and why something is refused, it reads from the database.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use anyhow::Result;
 use config::protections::{PROTECTIONS, State};
-use config::{Config, Mode, Origin, Settings};
+use config::{Config, Mode, Origin, Settings, on_this_machine};
 use domain::job::{Kind, Source};
 use domain::profile::{
     Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, Setup, StorefrontProfile, names,
@@ -225,7 +224,7 @@ impl Warning {
 }
 
 fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
-    let here = listens_at(settings)?;
+    let here = format!("http://{}", on_this_machine(Config::listen_addr(settings)?));
     let has_address = settings.origin("PUBLIC_URL") != Origin::Unset;
     let base = if has_address {
         Config::public_url(settings)?
@@ -249,18 +248,6 @@ fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
         settings: wanted(settings, asked, has_address),
         warnings,
     })
-}
-
-/// Where the service listens on this machine.
-fn listens_at(settings: &Settings) -> Result<String> {
-    let mut address = Config::listen_addr(settings)?;
-    if address.ip().is_unspecified() {
-        address.set_ip(match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    Ok(format!("http://{address}"))
 }
 
 fn address_warnings(base: &str, here: &str, has_address: bool) -> Vec<Warning> {

@@ -63,7 +63,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         let (place, with_own_key) = (place(&target), key.is_none());
         let mut show = |step| report.show(step);
         let copied = copy::copy(&from, &to, with_own_key, &place, &mut show).await;
-        report.end();
+        terminal::over("");
         copied.context(place)
     };
     let copied = copied.await;
@@ -135,7 +135,6 @@ async fn fits(from: &Db, to: &Db, key: Option<&Token>, source: &str) -> Result<(
 
 /// Says what is done: a line for each part of it, and on a terminal how far it has come.
 struct Report {
-    is_terminal: bool,
     json: bool,
     said: Vec<&'static str>,
 }
@@ -143,7 +142,6 @@ struct Report {
 impl Report {
     fn new(json: bool) -> Self {
         Report {
-            is_terminal: terminal::err_is_one(),
             json,
             said: Vec::new(),
         }
@@ -152,16 +150,10 @@ impl Report {
     /// What is begun, once.
     fn say(&mut self, line: &'static str) {
         if !self.json && !self.said.contains(&line) {
-            self.end();
+            terminal::over("");
             self.said.push(line);
             // If nobody reads it, the copy goes on.
             let _ = table::print(line);
-        }
-    }
-
-    fn line(&self, text: &str) {
-        if self.is_terminal {
-            terminal::over(text);
         }
     }
 
@@ -169,17 +161,13 @@ impl Report {
         match step {
             Step::Rows { table, copied, of } => {
                 self.say("Copying all rows.\n");
-                self.line(&format!("{table}: {copied} of {of} rows"));
+                terminal::over(&format!("{table}: {copied} of {of} rows"));
             }
             Step::Compared { table } => {
                 self.say("Comparing all rows.\n");
-                self.line(table);
+                terminal::over(table);
             }
         }
-    }
-
-    fn end(&self) {
-        self.line("");
     }
 }
 

@@ -19,9 +19,9 @@ use store::jobs::{self, Summary};
 use store::sql::Db;
 
 use crate::age::{self, Moment};
-use crate::commands::operation::{FoundJobs, How, Operation, missing, nothing_named, to_json};
+use crate::commands::operation::{self, FoundJobs, How, missing, nothing_named, to_json};
 use crate::commands::{jobs as jobs_command, with_database};
-use crate::table::{self, Newest, Rows as _, or_dash, or_none};
+use crate::table::{self, Newest, One, Rows as _, or_dash, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -45,12 +45,7 @@ pub enum Command {
     ///
     /// The name of every field of the body is shown, but only those values that an erasure would
     /// keep: ids, amounts, times and states.
-    Show {
-        id: JobId,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(One),
     /// Run dead jobs again, after you have fixed the cause
     ///
     /// Each job has as many tries as a new one. Running a job twice is harmless, because effects
@@ -141,7 +136,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
             table::show(json, &jobs, || list(&jobs, now))
         }
-        Command::Show { id, json } => show(db, id, json).await,
+        Command::Show(One { id, json }) => show(db, id, json).await,
         Command::Requeue(targets) => act(settings, db, Action::Requeue, &targets).await,
         Command::Discard(targets) => act(settings, db, Action::Discard, &targets).await,
     })
@@ -149,25 +144,14 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 }
 
 async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) -> Result<()> {
-    let Targets {
-        ids,
-        which,
-        all,
-        how,
-    } = targets;
-    nothing_named(ids, *all || !which.is_any())?;
+    let (ids, which) = (&targets.ids, &targets.which);
+    nothing_named(ids, targets.all || !which.is_any())?;
     let found = if ids.is_empty() {
         FoundJobs::filtered(ended::dead(db, &which.filter(Clock::system().now())).await?)
     } else {
         named(db, ids, State::Dead).await?
     };
-    let operation = Operation {
-        settings,
-        db,
-        action,
-        how,
-    };
-    operation.run(found).await
+    operation::run(settings, db, action, &targets.how, found).await
 }
 
 /// Sorts the jobs with these ids into those that have ended in this state and those that have not.

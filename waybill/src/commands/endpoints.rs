@@ -110,8 +110,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 }
 
 /// What the operator is told when a change is refused.
-fn refused(id: Option<Uuid>, refused: Refused) -> anyhow::Error {
-    match (refused, id) {
+fn refused(id: Option<Uuid>) -> impl FnOnce(Refused) -> anyhow::Error {
+    move |refused| match (refused, id) {
         (Refused::Unknown, Some(id)) => misused(format!(
             "there is no endpoint {id} here; `waybill endpoints list` shows them"
         )),
@@ -132,7 +132,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
     };
     let (endpoint, secret) = flow::add(db, author.by(clock.now()), &clock, &allowed, new)
         .await
-        .map_err(|error| refused(None, error))?;
+        .map_err(refused(None))?;
     if arguments.json {
         let mut shown = serde_json::to_value(&endpoint)?;
         shown["secret"] = secret.reveal().into();
@@ -173,9 +173,7 @@ fn minute(at: Option<Timestamp>) -> String {
 
 async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
     let id = arguments.id;
-    let endpoint = flow::find(db, id)
-        .await
-        .map_err(|error| refused(Some(id), error))?;
+    let endpoint = flow::find(db, id).await.map_err(refused(Some(id)))?;
     let error = endpoint.last_error.as_deref().unwrap_or("none");
     let facts = Table::facts([
         ("WHAT", "VALUE".to_owned()),
@@ -204,7 +202,7 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
     };
     let (event, webhook) = flow::test_event(db, by, &clock, id)
         .await
-        .map_err(|error| refused(Some(id), error))?;
+        .map_err(refused(Some(id)))?;
     let sent = Sender::new(Config::endpoints(settings)?)
         .send(webhook)
         .await;
@@ -235,7 +233,7 @@ async fn change(
     let by = author.by(Clock::system().now());
     let is_changed = flow::change(db, by, id, change)
         .await
-        .map_err(|error| refused(Some(id), error))?;
+        .map_err(refused(Some(id)))?;
     let said = match (is_changed, change) {
         (true, Change::Pause) => "is paused; it gets its events when it is resumed",
         (true, Change::Resume) => "gets events again",
@@ -255,7 +253,7 @@ async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Res
     let by = author.by(clock.now());
     let (secret, until) = flow::rotate(db, by, &clock, id, arguments.overlap, Seen::Any)
         .await
-        .map_err(|error| refused(Some(id), error))?;
+        .map_err(refused(Some(id)))?;
     if arguments.json {
         let secret = secret.reveal();
         return table::print_json(

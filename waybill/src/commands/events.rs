@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::age::{self, Moment};
 use crate::commands::database;
+use crate::commands::follow::{Flow, Outage};
 use crate::table::{self, Table};
 use crate::words;
 
@@ -188,15 +189,7 @@ struct Follower {
     seen: BTreeSet<Uuid>,
     /// The widths of the columns so far.
     widths: [usize; 4],
-    /// The tail has already told the user that it tries to connect again.
-    lost: bool,
-}
-
-/// The tail has shown all that was asked for, or nobody reads it any more.
-#[derive(PartialEq)]
-enum Flow {
-    On,
-    End,
+    outage: Outage,
 }
 
 impl Follower {
@@ -218,7 +211,7 @@ impl Follower {
             after,
             seen: BTreeSet::new(),
             widths: [24, 29, 20, 14],
-            lost: false,
+            outage: Outage::default(),
         }
     }
 
@@ -233,14 +226,7 @@ impl Follower {
             };
             match followed {
                 Ok(()) => return Ok(()),
-                Err(error) if is_outage(&error) => {
-                    if !self.lost {
-                        let error = format!("{error:#}");
-                        let error = domain::redact::redact(&error);
-                        terminal::err(&format!("{error}; trying again\n"));
-                    }
-                    self.lost = true;
-                }
+                Err(error) if is_outage(&error) => self.outage.begun(&format!("{error:#}")),
                 Err(error) => return Err(error),
             }
             sleep(TRY_AGAIN).await;
@@ -290,10 +276,7 @@ impl Follower {
                 }
             }
         }
-        if self.lost {
-            self.lost = false;
-            terminal::err("back again\n");
-        }
+        self.outage.over();
         Ok(Flow::On)
     }
 

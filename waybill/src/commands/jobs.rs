@@ -17,10 +17,10 @@ use store::story::WithHistory;
 use store::traces;
 
 use crate::age::{self, Moment};
-use crate::commands::operation::{FoundJobs, How, Notifier, Operation, nothing_named};
+use crate::commands::operation::{self, FoundJobs, How, Notifier, nothing_named};
 use crate::commands::operator::Operator;
 use crate::commands::{dead, with_database};
-use crate::table::{self, Rows as _, Table, or_none};
+use crate::table::{self, One, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -32,12 +32,7 @@ pub enum Command {
     /// The attempts are the runs that failed, and the calls that the provider told to come later:
     /// the first of them and the last 20. For a dead job `waybill dead show` also shows the body,
     /// without personal data.
-    Show {
-        id: JobId,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(One),
     /// Make a job that waits due now, after you have fixed the cause
     ///
     /// Its tries count on, and what a call checks before it asks a provider is checked as always.
@@ -151,7 +146,7 @@ pub struct Requeue {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::List(arguments) => list(db, arguments).await,
-        Command::Show { id, json } => show(db, id, json).await,
+        Command::Show(One { id, json }) => show(db, id, json).await,
         Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
         Command::Requeue(requeue) => again(settings, db, &requeue).await,
         Command::Field {
@@ -247,38 +242,25 @@ async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()>
 }
 
 async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
-    let Requeue {
-        ids,
-        kind,
-        shop,
-        since,
-        before,
-        all,
-        how,
-    } = requeue;
+    let (kind, shop) = (requeue.kind.as_ref(), requeue.shop.as_ref());
+    let (since, before) = (requeue.since, requeue.before);
     let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || before.is_some();
-    nothing_named(ids, *all || is_filtered)?;
-    let found = if ids.is_empty() {
+    nothing_named(&requeue.ids, requeue.all || is_filtered)?;
+    let found = if requeue.ids.is_empty() {
         let now = Clock::system().now();
         let any = ended::Filter::default();
         let filter = ended::Filter {
-            kind: kind.clone().unwrap_or_default(),
-            shop: shop.clone().unwrap_or_default().to_ascii_lowercase(),
+            kind: kind.cloned().unwrap_or_default(),
+            shop: shop.map_or_else(String::new, |shop| shop.to_ascii_lowercase()),
             arrived_from: since.map_or(any.arrived_from, |it| it.at(now)),
             arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
             ..any
         };
         FoundJobs::filtered(ended::done(db, &filter).await?)
     } else {
-        dead::named(db, ids, State::Done).await?
+        dead::named(db, &requeue.ids, State::Done).await?
     };
-    let operation = Operation {
-        settings,
-        db,
-        action: Action::Requeue,
-        how,
-    };
-    operation.run(found).await
+    operation::run(settings, db, Action::Requeue, &requeue.how, found).await
 }
 
 fn rows(jobs: &[Summary], now: Timestamp) -> String {

@@ -162,16 +162,11 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
 }
 
 fn grant_summary(granted: &Granted, tier: Tier) -> String {
-    let Granted {
-        id,
-        outcome,
-        owner: title,
-        ..
-    } = granted;
+    let (id, title) = (granted.id, &granted.owner);
     let until = granted.expires_at.map_or("for good".to_owned(), |at| {
         format!("until {}", zone::time(at))
     });
-    let what = match outcome {
+    let what = match granted.outcome {
         Outcome::Granted => format!("Licence {id}: {title} has {tier} {until}."),
         Outcome::Lengthened => format!(
             "Licence {id} was there and is lengthened: {title} has {tier} {until}. There is no \

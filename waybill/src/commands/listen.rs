@@ -21,6 +21,7 @@ use store::sql::{self, Db};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::commands::follow::{Flow, Outage};
 use crate::commands::{database, misused};
 use crate::table;
 use crate::words;
@@ -83,13 +84,6 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     };
     // Ctrl-C is how one ends it.
     stop.run_until_cancelled(listening).await.unwrap_or(Ok(()))
-}
-
-/// All was shown that was asked for, or nobody reads it any more.
-#[derive(PartialEq)]
-enum Flow {
-    On,
-    End,
 }
 
 /// What is shown of what arrives.
@@ -255,25 +249,6 @@ async fn follow(db: &Db, printer: &mut Printer) -> Result<()> {
                 sleep(TRY_AGAIN).await;
             }
             Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Says once that the connection is lost, and once that it is back.
-#[derive(Default)]
-struct Outage(bool);
-
-impl Outage {
-    fn begun(&mut self, what: &str) {
-        if !std::mem::replace(&mut self.0, true) {
-            let what = domain::redact::redact(what);
-            terminal::err(&format!("{what}; trying again\n"));
-        }
-    }
-
-    fn over(&mut self) {
-        if std::mem::replace(&mut self.0, false) {
-            terminal::err("back again\n");
         }
     }
 }

@@ -95,25 +95,32 @@ impl Device {
         }
     }
 
-    /// Polls until the login is over (RFC 8628, section 3.5).
     async fn wait(&self, begun: &Begun, shown: bool) -> Result<Value> {
+        let waited = self.poll_until_over(begun, shown).await;
+        if shown {
+            terminal::over("");
+        }
+        waited
+    }
+
+    /// Polls until the login is over (RFC 8628, section 3.5). `shown`: how long the code is still valid is
+    /// shown meanwhile.
+    async fn poll_until_over(&self, begun: &Begun, shown: bool) -> Result<Value> {
         let clock = Clock::system();
         let end = clock.elapsed() + Duration::from_secs(begun.expires_in);
         let mut interval = Duration::from_secs(begun.interval.max(1));
         let mut backoff = less_and_less_often(interval);
         let mut pause = interval;
-        let mut countdown = Countdown {
-            shown: shown && terminal::err_is_one(),
-        };
         loop {
             let next = clock.elapsed() + pause;
             while clock.elapsed() < next {
-                countdown.show(end.saturating_sub(clock.elapsed()));
+                if shown {
+                    countdown(end.saturating_sub(clock.elapsed()));
+                }
                 let left = next.saturating_sub(clock.elapsed());
                 tokio::time::sleep(left.min(Duration::from_secs(1))).await;
             }
             if clock.elapsed() >= end {
-                countdown.clear();
                 bail!("the code has expired; run `waybill login` again");
             }
             let Some((status, wait, body)) = self.poll(&begun.device_code).await else {
@@ -122,10 +129,7 @@ impl Device {
                 continue;
             };
             match (status.as_u16(), body["error"].as_str()) {
-                (200, _) => {
-                    countdown.clear();
-                    return Ok(body);
-                }
+                (200, _) => return Ok(body),
                 (_, Some("authorization_pending")) => {
                     backoff.reset();
                     pause = interval;
@@ -140,23 +144,15 @@ impl Device {
                     pause = wait.unwrap_or(next).max(interval);
                 }
                 (_, Some("expired_token")) => {
-                    countdown.clear();
-                    bail!("the code has expired; run `waybill login` again");
+                    bail!("the code has expired; run `waybill login` again")
                 }
-                (403, _) => {
-                    countdown.clear();
-                    bail!(
-                        "{}: give your account a primary e-mail address and verify it",
-                        body["detail"].as_str().unwrap_or("refused")
-                    );
-                }
-                (_, Some("access_denied")) => {
-                    countdown.clear();
-                    bail!("the login was denied on the page");
-                }
+                (403, _) => bail!(
+                    "{}: give your account a primary e-mail address and verify it",
+                    body["detail"].as_str().unwrap_or("refused")
+                ),
+                (_, Some("access_denied")) => bail!("the login was denied on the page"),
                 (status, _) => {
-                    countdown.clear();
-                    bail!("{status}: {}", body["detail"].as_str().unwrap_or("refused"));
+                    bail!("{status}: {}", body["detail"].as_str().unwrap_or("refused"))
                 }
             }
         }
@@ -183,23 +179,9 @@ fn less_and_less_often(interval: Duration) -> Backoff {
 }
 
 /// Shows how long the code is still valid, on one line that each call writes over.
-struct Countdown {
-    shown: bool,
-}
-
-impl Countdown {
-    fn show(&mut self, left: Duration) {
-        if self.shown {
-            let (minutes, seconds) = (left.as_secs() / 60, left.as_secs() % 60);
-            terminal::over(&format!("Waiting for you, {minutes}:{seconds:02} left "));
-        }
-    }
-
-    fn clear(&mut self) {
-        if self.shown {
-            terminal::over("");
-        }
-    }
+fn countdown(left: Duration) {
+    let (minutes, seconds) = (left.as_secs() / 60, left.as_secs() % 60);
+    terminal::over(&format!("Waiting for you, {minutes}:{seconds:02} left "));
 }
 
 /// The line with the address to open and the code to enter there.

@@ -9,7 +9,7 @@ use serde_json::json;
 use store::migrations::{self, Applied, How};
 use store::sql::Db;
 
-use crate::table::{self, Table};
+use crate::table::{self, Rows as _};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -61,19 +61,16 @@ fn show(listed: &[Applied], is_postgres: bool, json: bool) -> Result<()> {
             .collect();
         return table::print_json(&rows);
     }
-    let mut rows = Table::new(["VERSION", "NAME", "STATE", "HOW"]);
-    for it in listed {
-        let (state, how) = if it.applied {
-            ("applied", "")
-        } else {
-            ("missing", words(it.how, is_postgres))
-        };
-        rows.row([
-            it.version.to_string(),
-            it.name.to_owned(),
-            state.to_owned(),
-            how.to_owned(),
-        ]);
-    }
+    let missing = |it: &Applied, text: &'static str| if it.applied { "" } else { text };
+    let rows = listed.table(&[
+        ("VERSION", &|it| it.version.to_string()),
+        ("NAME", &|it| it.name.to_owned()),
+        ("STATE", &|it| {
+            if it.applied { "applied" } else { "missing" }.to_owned()
+        }),
+        ("HOW", &|it| {
+            missing(it, words(it.how, is_postgres)).to_owned()
+        }),
+    ]);
     table::print(&rows.render())
 }

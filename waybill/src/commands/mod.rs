@@ -10,6 +10,7 @@ pub mod dead;
 pub mod doctor;
 pub mod endpoints;
 pub mod events;
+pub mod follow;
 pub mod health;
 pub mod identity;
 pub mod ingress;

@@ -122,22 +122,34 @@ struct OfKind {
     last_ended: Timestamp,
 }
 
-pub struct Operation<'a> {
-    pub settings: &'a Settings,
-    pub db: &'a Db,
-    pub action: Action,
-    pub how: &'a How,
+struct Operation<'a> {
+    settings: &'a Settings,
+    db: &'a Db,
+    action: Action,
+    how: &'a How,
+}
+
+/// Changes all jobs that were found and may be changed.
+pub async fn run(
+    settings: &Settings,
+    db: &Db,
+    action: Action,
+    how: &How,
+    found: FoundJobs,
+) -> Result<()> {
+    let operation = Operation {
+        settings,
+        db,
+        action,
+        how,
+    };
+    operation.run(found).await
 }
 
 impl Operation<'_> {
-    /// Changes all jobs that were found and may be changed.
-    pub async fn run(&self, found: FoundJobs) -> Result<()> {
-        let FoundJobs {
-            is_named,
-            jobs,
-            missing,
-        } = found;
-        let (jobs, refused) = admitted(self.db, self.action, jobs).await?;
+    async fn run(&self, found: FoundJobs) -> Result<()> {
+        let (is_named, missing) = (found.is_named, found.missing);
+        let (jobs, refused) = admitted(self.db, self.action, found.jobs).await?;
         let refused = refused.into_iter().map(|(job, refusal)| Refused {
             id: job.id,
             kind: job.kind,
@@ -148,7 +160,7 @@ impl Operation<'_> {
         let is_wanted = is_named || self.action == Action::Discard || jobs.is_empty();
         let mut report = Report {
             is_wanted,
-            action: self.verb(),
+            action: self.action.into_str(),
             database: self.place()?,
             dry_run: self.how.dry_run,
             operation: Clock::system().id(),
@@ -251,7 +263,7 @@ impl Operation<'_> {
     fn confirm(&self, report: &Report) -> Result<()> {
         let what = format!(
             "{} {} in {}",
-            self.verb(),
+            self.action,
             counted(report.matched),
             report.database
         );
@@ -277,7 +289,7 @@ impl Operation<'_> {
 
     fn progress(&self, worked: usize, all: usize) {
         if terminal::err_is_one() && !self.how.json && all > MAX_JOBS_PER_MESSAGE {
-            terminal::over(&format!("{}: {worked} of {all}", self.past()));
+            terminal::over(&format!("{}ed: {worked} of {all}", self.action));
             if worked == all {
                 terminal::err("\n");
             }
@@ -324,7 +336,7 @@ impl Operation<'_> {
                 [one] => format!("job {} ({})", one.id, one.kind),
                 many => format!("{} jobs ({}, ..)", many.len(), many[0].kind),
             };
-            format!("{which} cannot be {}ed: {why}", self.verb())
+            format!("{which} cannot be {}ed: {why}", self.action)
         });
         reported.collect()
     }
@@ -343,7 +355,7 @@ impl Operation<'_> {
             let more = ids.len() - SHOWN;
             let _ = writeln!(text, ".. and {more} more; --json prints all");
         }
-        let (jobs, verb, database) = (counted(ids.len()), self.verb(), &report.database);
+        let (jobs, verb, database) = (counted(ids.len()), self.action, &report.database);
         let _ = writeln!(
             text,
             "\n{jobs} to {verb} in {database}. Nothing was changed."
@@ -378,20 +390,6 @@ impl Operation<'_> {
                 "{done}{others} were passed over: someone else was first, or they have ended anew \
                  meanwhile.\n"
             ),
-        }
-    }
-
-    fn verb(&self) -> &'static str {
-        match self.action {
-            Action::Requeue => "requeue",
-            Action::Discard => "discard",
-        }
-    }
-
-    fn past(&self) -> &'static str {
-        match self.action {
-            Action::Requeue => "requeued",
-            Action::Discard => "discarded",
         }
     }
 }

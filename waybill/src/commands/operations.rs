@@ -12,19 +12,14 @@ use uuid::Uuid;
 use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::with_database;
-use crate::table::{self, Newest, Rows as _, Table, or_none};
+use crate::table::{self, Newest, One, Rows as _, Table, or_none};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest operations
     List(Newest),
     /// Show an operation: which jobs it concerns, and how far it has come
-    Show {
-        id: Uuid,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(One),
     /// Stop an operation. What it has done stays done
     Stop(OneArguments),
     /// Let a stopped operation go on with what is left
@@ -44,7 +39,7 @@ pub struct OneArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::List(Newest { limit, json }) => list(db, limit, json).await,
-        Command::Show { id, json } => show(db, id, json).await,
+        Command::Show(One { id, json }) => show(db, id, json).await,
         Command::Stop(one) => change(settings, db, &one, Change::Stop).await,
         Command::Resume(one) => change(settings, db, &one, Change::Resume).await,
         Command::Undo(one) => change(settings, db, &one, Change::Undo).await,

@@ -29,7 +29,7 @@ use crate::commands;
 use crate::commands::audit as audit_command;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::reapply;
-use crate::table::{self, Newest, Rows as _, Table, or_none};
+use crate::table::{self, Newest, One, Rows as _, Table, or_none};
 use crate::words;
 
 #[derive(clap::Subcommand)]
@@ -39,12 +39,7 @@ pub enum Command {
     /// Without --all and --state the list has only requests that are neither done nor cancelled.
     List(ListArguments),
     /// Show a request: its progress, its counts, its export, its receipt and its audit entries
-    Show {
-        id: Uuid,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(One),
     /// Enter a customer's request by hand, when the customer has written to you instead of asking in the shop
     ///
     /// It is carried out like a request that the storefront passes on, and must be done within 30 days from
@@ -67,20 +62,12 @@ pub enum Command {
     ///
     /// Until its deadline it has as many tries as a new request. Steps that are already done are
     /// not repeated.
-    Retry {
-        id: Uuid,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    Retry(OneRequest),
     /// Cancel the erasure of a shop, while it is held
     ///
     /// Nothing else can be cancelled, because answering a customer's request is a legal duty, and
     /// rows that were already erased cannot be brought back.
-    Cancel {
-        id: Uuid,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    Cancel(OneRequest),
     /// Decide whom a request means that is held because others have the same address or number
     ///
     /// `waybill privacy show` lists the customers and orders in question. The data of those that
@@ -112,11 +99,7 @@ pub enum Command {
     ///
     /// Ask the storefront first whether it has sent the request again. The deadline of the request
     /// still applies. To prevent the erasure for good, use waybill privacy cancel.
-    Confirm {
-        id: Uuid,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    Confirm(OneRequest),
     /// Record that exports are gone from a store that cannot be reached any more
     ///
     /// The command removes nothing, so make sure first that nobody has the exports. Use it when a
@@ -161,12 +144,7 @@ pub enum Command {
     /// Print the signed receipt of a request that is done, for the person who asked
     ///
     /// Keep the output of --json; `waybill privacy verify-receipt` and OpenSSL can verify it.
-    Receipt {
-        id: Uuid,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Receipt(One),
     /// Check the signature of a receipt; exit code 1 if it is wrong or not made by this
     /// installation
     VerifyReceipt {
@@ -213,6 +191,13 @@ pub struct ListArguments {
     newest: Newest,
 }
 
+#[derive(clap::Args)]
+pub struct OneRequest {
+    id: Uuid,
+    #[command(flatten)]
+    operator: Operator,
+}
+
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     if let Command::VerifyReceipt { file, email, phone } = command {
         let person = Person {
@@ -235,7 +220,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
     let clock = Clock::system();
     match command {
         Command::List(arguments) => list(db, arguments, clock.now()).await,
-        Command::Show { id, json } => {
+        Command::Show(One { id, json }) => {
             let history = privacy_requests::history(db, id).await?;
             let history = history.ok_or_else(|| unknown(id))?;
             table::show(json, &history, || describe(&history, clock.now()))
@@ -247,26 +232,19 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             operator,
         } => {
             let author = operator.author(settings, db).await?;
-            let asked = Entering {
-                shop: &shop,
-                customer,
-                topic: if erase {
-                    Topic::Redact
-                } else {
-                    Topic::DataRequest
-                },
+            let topic = if erase {
+                Topic::Redact
+            } else {
+                Topic::DataRequest
             };
-            enter(db, &author, asked).await
+            enter(db, &author, &shop, customer, topic).await
         }
-        Command::Retry { id, operator } => {
+        Command::Retry(OneRequest { id, operator }) => {
             let author = operator.author(settings, db).await?;
             privacy_requests::retry(db, author.by(clock.now()), id).await?;
-            table::print(&format!(
-                "Request {id} is received; a worker takes it within seconds.\n\
-                 See what becomes of it: waybill privacy show {id}\n"
-            ))
+            received(id)
         }
-        Command::Cancel { id, operator } => {
+        Command::Cancel(OneRequest { id, operator }) => {
             let author = operator.author(settings, db).await?;
             privacy_requests::cancel(db, author.by(clock.now()), id).await?;
             table::print(&format!(
@@ -292,7 +270,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let author = operator.author(settings, db).await?;
             decide(db, author.by(clock.now()), id, &said).await
         }
-        Command::Confirm { id, operator } => {
+        Command::Confirm(OneRequest { id, operator }) => {
             let author = operator.author(settings, db).await?;
             let hold = Config::privacy(settings)?.shop_hold;
             privacy_requests::confirm(db, author.by(clock.now()), id, hold).await?;
@@ -319,7 +297,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         }
         Command::Key { output, operator } => take_key_out(db, &output, &operator.actor()).await,
         Command::Reapply(arguments) => reapply::run(settings, db, &arguments).await,
-        Command::Receipt { id, json } => receipt(db, id, json).await,
+        Command::Receipt(One { id, json }) => receipt(db, id, json).await,
         Command::Export {
             id,
             output,
@@ -345,6 +323,10 @@ async fn decide(db: &Db, by: By<'_>, id: Uuid, said: &Decided) -> Result<()> {
         bail!("{both} is included and excluded; say one of both");
     }
     privacy_requests::decide(db, by, id, said).await?;
+    received(id)
+}
+
+fn received(id: Uuid) -> Result<()> {
     table::print(&format!(
         "Request {id} is received; a worker takes it within seconds.\n\
          See what becomes of it: waybill privacy show {id}\n"
@@ -493,19 +475,14 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
     }
 }
 
-/// A request that an operator enters.
-struct Entering<'a> {
-    shop: &'a str,
+/// Enters a request that an operator has by hand.
+async fn enter(
+    db: &Db,
+    author: &Author,
+    shop: &str,
     customer: Option<i64>,
     topic: Topic,
-}
-
-async fn enter(db: &Db, author: &Author, entering: Entering<'_>) -> Result<()> {
-    let Entering {
-        shop,
-        customer,
-        topic,
-    } = entering;
+) -> Result<()> {
     let mut email = String::new();
     if customer.is_none() {
         terminal::err("The customer's e-mail address: ");
@@ -523,10 +500,7 @@ async fn enter(db: &Db, author: &Author, entering: Entering<'_>) -> Result<()> {
     // Nobody gives this key again.
     let remembered = Duration::ZERO;
     let (id, _) = flow::enter(db, None, &clock, by, asked, remembered).await?;
-    table::print(&format!(
-        "Request {id} is received; a worker takes it within seconds.\nSee what becomes of it: waybill \
-         privacy show {id}\n"
-    ))
+    received(id)
 }
 
 /// Hints for the operator: what to know about the request, and what to do.

@@ -255,11 +255,10 @@ impl Storm {
         reach(&webhooks.base_url).await?;
         let deliveries = self.deliveries(seed, &clock);
         let poster = Poster::new(webhooks, clock.clone())?;
-        let progress = Progress::new(deliveries.len());
-        let concurrency = usize::from(self.concurrency);
-        let posting = poster.post_all(&deliveries, concurrency, |ended| progress.show(ended));
+        let (all, concurrency) = (deliveries.len(), usize::from(self.concurrency));
+        let posting = poster.post_all(&deliveries, concurrency, |ended| progress(ended, all));
         let report = posting.await;
-        progress.clear();
+        terminal::over("");
         let took = clock.elapsed().saturating_sub(started);
         self.print(&poster.webhooks.base_url, seed, &report, took)?;
         match report.refused + report.given_up {
@@ -340,30 +339,9 @@ fn answers(report: &Report) -> String {
     rows.render()
 }
 
-/// A line on the terminal that shows the progress of the storm.
-struct Progress {
-    all: usize,
-    shown: bool,
-}
-
-impl Progress {
-    fn new(all: usize) -> Self {
-        Progress {
-            all,
-            shown: terminal::err_is_one(),
-        }
-    }
-
-    fn show(&self, ended: usize) {
-        let all = self.all;
-        if self.shown && (ended == all || ended.is_multiple_of(all.div_ceil(200))) {
-            terminal::over(&format!("{ended} of {all} deliveries"));
-        }
-    }
-
-    fn clear(&self) {
-        if self.shown {
-            terminal::over("");
-        }
+/// Shows on a terminal how many deliveries of the storm have ended.
+fn progress(ended: usize, all: usize) {
+    if ended == all || ended.is_multiple_of(all.div_ceil(200)) {
+        terminal::over(&format!("{ended} of {all} deliveries"));
     }
 }

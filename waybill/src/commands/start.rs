@@ -129,15 +129,8 @@ pub async fn serve(settings: &Settings) -> Result<()> {
     let parts = start(settings, Mode::Production).await?;
     let listener = listen(&parts)?;
     let console = listen_console(&parts).await?;
-    run(
-        parts,
-        settings,
-        listener,
-        console,
-        shutdown,
-        Live::default(),
-    )
-    .await
+    let live = Live::default();
+    run(parts, settings, listener, console, shutdown, live).await
 }
 
 async fn start(settings: &Settings, mode: Mode) -> Result<Parts> {
