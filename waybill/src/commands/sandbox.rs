@@ -227,7 +227,7 @@ fn banner(sandbox: &Sandbox, public_url: &str) -> String {
     let identity = sandbox.identity_url();
     let settings = sandbox
         .stand_ins()
-        .map(|(name, value)| format!("{name}={value}\n"));
+        .map(|(name, value)| format!("  {name}={value}\n"));
     let settings = settings.concat();
     format!(
         "The sandbox is ready on {url}, where a page says what can be seen and set
@@ -242,7 +242,8 @@ fn banner(sandbox: &Sandbox, public_url: &str) -> String {
 
 Settings with which Waybill uses it:
 
-  {settings}"
+{settings}
+"
     )
 }
 
