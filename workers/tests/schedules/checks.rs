@@ -14,14 +14,10 @@ use crate::outside::Seen;
 /// When nothing goes wrong, no delivery waits longer than this.
 const CALM: Duration = Duration::from_millis(1_500);
 
-/// The jobs of a delivery, with their states.
-pub async fn jobs_of(db: &Db, id: &str) -> Vec<(Uuid, String)> {
-    let rows = db
-        .query("select id, state from jobs where external_id = $1 or external_id like $1 || '/%'")
-        .bind(id)
-        .fetch_all();
-    let read = |row: &Row| (row.get("id").unwrap(), row.get("state").unwrap());
-    rows.await.unwrap().iter().map(read).collect()
+/// Whether a delivery has a job.
+pub async fn has_job(db: &Db, id: &str) -> bool {
+    let job = db.query("select 1 from jobs where external_id = $1 or external_id like $1 || '/%'");
+    job.bind(id).is_any().await.unwrap()
 }
 
 /// What is left to be done, and in how many milliseconds. A payment without an order is looked at again much later. Who
@@ -99,8 +95,21 @@ pub async fn unseen(installation: &Installation) {
 pub async fn at_rest(installation: &Installation, database: &Database, deliveries: &[Delivery]) {
     let db = &installation.db;
     let mut wrong = Vec::new();
+    let rows = db
+        .query("select id, kind, state, object_id, external_id, claims, coalesce(last_error, '') as error from jobs")
+        .fetch_all();
+    let rows = rows.await.unwrap();
     for delivery in deliveries {
-        let jobs = jobs_of(db, &delivery.id).await;
+        let is_of = |row: &&Row| {
+            let id: Option<String> = row.get("external_id").unwrap();
+            let rest = id.as_deref().and_then(|id| id.strip_prefix(&*delivery.id));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let jobs: Vec<Uuid> = rows
+            .iter()
+            .filter(is_of)
+            .map(|row| row.get("id").unwrap())
+            .collect();
         if jobs.len() != 1 {
             wrong.push(format!(
                 "{} was accepted, and became {} jobs (I1)",
@@ -109,7 +118,7 @@ pub async fn at_rest(installation: &Installation, database: &Database, deliverie
             ));
         }
         let schedule = installation.schedule.state();
-        let done_at = |(id, _): &(Uuid, String)| schedule.jobs.get(&id.as_u128())?.done_at;
+        let done_at = |id: &Uuid| schedule.jobs.get(&id.as_u128())?.done_at;
         let done_at = jobs.first().and_then(done_at);
         // A privacy request waits for another one of the same customer.
         let is_calm = schedule.focus == Focus::Calm && !delivery.name().starts_with("customers");
@@ -123,11 +132,8 @@ pub async fn at_rest(installation: &Installation, database: &Database, deliverie
             }
         }
     }
-    let rows = db
-        .query("select id, kind, state, object_id, claims, coalesce(last_error, '') as error from jobs")
-        .fetch_all();
     let mut given_up = Vec::new();
-    for row in rows.await.unwrap() {
+    for row in rows {
         let (id, kind, state): (Uuid, String, String) = (
             row.get("id").unwrap(),
             row.get("kind").unwrap(),

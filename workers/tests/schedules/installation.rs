@@ -351,7 +351,7 @@ impl Installation {
         spawn(process, async move {
             let status = router.oneshot(request).await.unwrap().status();
             if matches!(status, StatusCode::OK | StatusCode::CONFLICT)
-                && checks::jobs_of(&db, &id).await.is_empty()
+                && !checks::has_job(&db, &id).await
             {
                 schedule.wrong(format!(
                     "{id} was answered with {status}, and its job is not committed (I1)"

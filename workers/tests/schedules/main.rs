@@ -174,7 +174,7 @@ async fn until_rest(installation: &Arc<Installation>, unanswered: &AtomicUsize) 
                 tokio::time::sleep(MILLISECOND * u32::try_from(due - IDLE / 2).unwrap()).await;
                 schedule.state().stand_still(false);
             }
-            pause = (pause + 20).min(250);
+            pause = (pause + 40).min(800);
         }
         if Instant::now() > bound {
             schedule.wrong(format!(
@@ -230,7 +230,7 @@ async fn send(installation: Arc<Installation>, delivery: Delivery, unanswered: A
 async fn read(installation: Arc<Installation>) {
     let mut position = 0;
     loop {
-        let pause = 20 + u32::try_from(installation.schedule.state().random.below(3_000)).unwrap();
+        let pause = 20 + u32::try_from(installation.schedule.state().random.below(4_500)).unwrap();
         tokio::time::sleep(MILLISECOND * pause).await;
         read_on(&installation, &mut position).await;
     }
