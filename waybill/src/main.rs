@@ -1,6 +1,9 @@
 //! The `waybill` command: it runs the whole product in one process, or one part of it, and contains
 //! the operator's tools.
 
+// The futures of commands lie within each other, in a release build a little deeper than 128.
+#![recursion_limit = "256"]
+
 mod age;
 mod commands;
 mod help;
