@@ -960,6 +960,43 @@ async fn a_request_that_the_copy_has_is_ended_with_the_job_that_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn workers_leave_what_waits_in_a_database_that_is_older_than_its_journal() {
+    let (mut service, _) = copied(support::service(), &[1]).await;
+    service.halt().await;
+    let mut intake = support::service()
+        .without_workers()
+        .start_beside(&service)
+        .await;
+    post_all(&intake, &[order(2), order(3)]).await;
+    // A copy remembers when workers were notified. These jobs are as if nobody had been, so that the
+    // first sweep after the restore notifies workers of them.
+    intake
+        .execute("update jobs set notified_at = null where state = 'ready'")
+        .await;
+    let backup = intake.backend.back_up().await;
+    intake.start_workers();
+    erase(&intake, &[1]).await;
+    intake.halt().await;
+    let second = restored(&backup, &intake, support::service()).await;
+    assert_eq!(readiness(&second).await.0, 503);
+    // Either job is seen as notified, or has ended since.
+    let begun = "select count(*) as n from jobs
+                 where external_id in ('order-2', 'order-3') and (notified_at is not null or state = 'done')";
+    eventually("workers are notified of both", async || {
+        second.count(begun).await == 2
+    })
+    .await;
+    assert_eq!(reapply(&second, &[]).await.0, 0);
+    is_ready(&second).await;
+    second.settled().await;
+    let after_it = "select count(*) as n from jobs
+                    where external_id in ('order-2', 'order-3') and state = 'done'
+                    and finished_at >= (select max(kept_at) from erasures)";
+    assert_eq!(second.count(after_it).await, 2);
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_came_late_and_was_erased_is_erased_again() {
     let (service, _) = copied(support::service(), &[]).await;
     // A payment with an address of its own, to which only an order leads that is not here yet.
