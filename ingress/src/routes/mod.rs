@@ -17,12 +17,13 @@ mod qr;
 mod templates;
 mod webhooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 
 use crate::App;
 use crate::database::READ_DEADLINE;
@@ -69,22 +70,35 @@ pub fn operations() -> impl Iterator<Item = Operation> {
     groups().into_iter().flat_map(|(_, operations)| operations)
 }
 
+/// A path, what handles it, and what wraps the handler.
+type Route = (Guard, &'static str, MethodRouter<Arc<App>>);
+
+/// All routes, made once in a process: most of the time goes into the descriptions that are made with
+/// them, and whoever serves does not need these.
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let of_group = |(guard, operations): (Guard, Vec<Operation>)| {
+        operations
+            .into_iter()
+            .map(move |it| (guard, it.path, it.handler))
+    };
+    groups().into_iter().flat_map(of_group).collect()
+});
+
 pub fn router(app: Arc<App>) -> Router {
     let mut router = Router::new();
-    for (guard, operations) in groups() {
-        for Operation { path, handler, .. } in operations {
-            let handler = match guard {
-                Guard::Nothing => handler,
-                Guard::Deadline => handler.route_layer(middleware::from_fn(deadline)),
-                Guard::Login => handler.route_layer(middleware::from_fn(auth::guard)),
-                // The page of the service itself is there without the public pages too.
-                Guard::Page if path != "/" && !app.config.public_pages => continue,
-                Guard::Page => {
-                    handler.route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
-                }
-            };
-            router = router.route(path, handler);
-        }
+    for (guard, path, handler) in &*ROUTES {
+        let handler = handler.clone();
+        let handler = match guard {
+            Guard::Nothing => handler,
+            Guard::Deadline => handler.route_layer(middleware::from_fn(deadline)),
+            Guard::Login => handler.route_layer(middleware::from_fn(auth::guard)),
+            // The page of the service itself is there without the public pages too.
+            Guard::Page if *path != "/" && !app.config.public_pages => continue,
+            Guard::Page => {
+                handler.route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
+            }
+        };
+        router = router.route(path, handler);
     }
     router
         .fallback(async || Error::RouteNotFound)
