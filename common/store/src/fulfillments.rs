@@ -73,6 +73,9 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
 /// How many units of the orders were requested so far. The caller has locked the orders. An order
 /// that is missing in the result was not requested.
 pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, Level>> {
+    if keys.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     tx.query(
         "select shop, order_id, requested_units from fulfillments
          where requested_units is not null and (shop, order_id) in ($1..)",

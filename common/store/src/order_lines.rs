@@ -38,6 +38,9 @@ pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> 
 
 /// Replaces the lines of orders.
 pub async fn replace(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
+    if orders.is_empty() {
+        return Ok(());
+    }
     let keys: Vec<OrderKey> = orders.iter().map(|(key, _)| (*key).clone()).collect();
     tx.query("delete from order_lines where (shop, order_id) in ($1..)")
         .bind(keys)

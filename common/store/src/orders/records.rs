@@ -128,6 +128,9 @@ fn row<'a>(key: &'a OrderKey, entry: &'a OrderEntry, now: Timestamp) -> Result<[
 pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, OrderEntry>> {
     let keys: Vec<OrderKey> = keys.iter().map(|key| (*key).clone()).collect();
     let mut entries = BTreeMap::new();
+    if keys.is_empty() {
+        return Ok(entries);
+    }
     let rows = tx.query(LOAD).bind(keys).fetch_all().await?;
     for row in &rows {
         entries.insert((row.get("shop")?, row.get("id")?), read(row)?);
