@@ -751,32 +751,34 @@ create index checkouts_created on checkouts (created_at);
 
 -- Events for the merchant's own systems. They have ids and amounts, and no personal data.
 create table events (
-    id uuid primary key,
+    -- Its place in the sequence in which readers see events.
+    position bigint primary key,
+    id uuid not null,
     kind text not null,
     shop text,
     object_id text not null,
     body text not null,
     -- The trace of the job that led to the event.
     traceparent text,
-    created_at bigint not null,
-    -- Its place in the sequence in which readers see events; null until it is given one, after its commit.
-    position bigint
+    created_at bigint not null
 );
 
-create unique index events_position on events (position) where position is not null;
-create index events_without_position on events (id) where position is null;
+create unique index events_id on events (id);
 -- For the events of one order.
-create index events_object on events (object_id, id);
+create index events_object on events (object_id, position);
 create index events_traceparent on events (substr(traceparent, 4, 32))
     where traceparent is not null;
 
--- One row, locked by whoever gives events their positions: the last one that was given.
+-- The positions of events on a server.
+create sequence event_positions;
+
+-- The same in a SQLite file, in one row: the last position that was given.
 create table event_head (
     id bigint primary key,
     position bigint not null
 );
 
--- One row: the broker has confirmed all events up to this position. Without a broker it follows event_head.
+-- One row: the broker has confirmed all events up to this position. Without a broker it is the greatest number.
 create table broker_cursor (
     id bigint primary key,
     position bigint not null

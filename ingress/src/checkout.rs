@@ -214,6 +214,7 @@ async fn begin(app: &App, new: &NewCheckout<'_>) -> Result<Checkout, Error> {
     }
     outbox.write(&mut tx).await?;
     tx.commit().await?;
+    outbox.readable(&app.bus);
     Ok(Checkout {
         id: new.id,
         request_key: new.request_key,
@@ -358,7 +359,9 @@ async fn refuse(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<(), 
         return Ok(tx.rollback().await?);
     }
     outbox.write(&mut tx).await?;
-    Ok(tx.commit().await?)
+    tx.commit().await?;
+    outbox.readable(&app.bus);
+    Ok(())
 }
 
 /// The error of amounts that cannot be paid, found before a provider is asked. Each of the

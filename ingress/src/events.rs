@@ -102,8 +102,9 @@ impl Reader {
             Start::Oldest => (0, None),
             Start::After(id) => (step(events::position_of(db, id)).await?, Some(id)),
             Start::Latest => {
-                let newest = step(event_head::newest(db)).await?;
-                (newest, step(events::id_at(db, newest)).await?)
+                let head = step(event_head::newest_after(db, app.waiting.head())).await?;
+                let last = step(events::last(db, head)).await?;
+                (head, last.map(|event| event.id))
             }
         };
         Ok(Reader {
@@ -141,10 +142,25 @@ impl Reader {
         Ok(Found { events, is_more })
     }
 
+    /// How far it may read. After the server was replaced by one that lacks the last commits, positions may come again
+    /// that were read: then the reader goes on after the event that it has seen, or earlier.
+    async fn head(&mut self, app: &App) -> Result<i64, Error> {
+        let known = self.position.max(app.waiting.head());
+        let head = step(event_head::newest_after(&app.db, known)).await?;
+        if head < self.position {
+            self.position = match self.cursor {
+                Some(id) => step(events::position_of(&app.db, id)).await?,
+                None => head,
+            };
+        }
+        Ok(head)
+    }
+
     /// Goes on until so many were found or all was looked at; whether there may be more.
     async fn look(&mut self, app: &App, limit: usize) -> Result<(Vec<Placed>, bool), Error> {
+        let head = self.head(app).await?;
         if let Some(id) = self.filter.object_id.clone() {
-            let all = events::placed_of_object(&app.db, &id, self.position);
+            let all = events::placed_of_object(&app.db, &id, self.position, head);
             let mut all = step(all).await?;
             all.retain(|event| self.filter.fits(event));
             let is_more = all.len() > limit;
@@ -156,7 +172,8 @@ impl Reader {
         }
         let mut found = Vec::new();
         for _ in 0..CHUNKS {
-            let next = step(events::placed_after(&app.db, self.position, CHUNK)).await?;
+            let next = events::placed_after(&app.db, self.position, head, CHUNK);
+            let next = step(next).await?;
             let is_last = next.len() < usize::try_from(CHUNK).unwrap_or(usize::MAX);
             for event in next {
                 self.went_to(&event);
@@ -198,6 +215,11 @@ impl Default for Waiting {
 }
 
 impl Waiting {
+    /// The head that was last found while somebody waited.
+    fn head(&self) -> i64 {
+        *self.newest.borrow()
+    }
+
     /// Lets the holder of a key wait, unless too many do.
     pub fn admit(&self, key: Uuid) -> Result<Place, Error> {
         let mut of_keys = lock(&self.of_keys);
@@ -280,8 +302,9 @@ pub fn look_for_new(app: &Arc<App>, shutdown: &CancellationToken) {
                 continue;
             }
             // A failure is reported to whoever reads next.
-            if let Ok(position) = event_head::newest(&app.db).await {
-                newest.send_if_modified(|known| std::mem::replace(known, position) != position);
+            let known = app.waiting.head();
+            if let Ok(head) = event_head::newest_after(&app.db, known).await {
+                newest.send_if_modified(|known| std::mem::replace(known, head) != head);
             }
         }
     });

@@ -24,7 +24,7 @@ use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::code::Code;
 use domain::job::{Job, JobId, LEASE, MAX_UNFINISHED_ATTEMPTS, Queue};
 use domain::time::Timestamp;
-use flows::outbox::JobNotification;
+use flows::outbox::{JobNotification, Outbox};
 use futures_util::FutureExt;
 use platform::backoff::Backoff;
 use platform::crash_point::{self, Point};
@@ -456,7 +456,7 @@ impl Worker {
                 if self.queue == Queue::Privacy {
                     self.parts.db.erased();
                 }
-                self.committed(outbox.notifications());
+                self.committed(&[outbox]);
                 self.finished([job]);
                 handlers::recorded(&self.providers, answer).await;
                 Ok(())
@@ -477,15 +477,23 @@ impl Worker {
         }
     }
 
-    /// After a commit: its events get their positions, and workers are notified of its jobs, in tasks of
-    /// their own. The sweep finds the jobs whose message the bus does not take, and calls for which there
-    /// is no room here.
-    pub(crate) fn committed(&self, notifications: &[JobNotification]) {
+    /// To be called after a commit with what it has written: its events are published, and workers are notified of its
+    /// jobs, in tasks of their own.
+    pub(crate) fn committed(&self, outboxes: &[Outbox<'_>]) {
         self.shared.events.notify_one();
+        for outbox in outboxes {
+            outbox.readable(&self.parts.bus);
+        }
+        self.notify(outboxes.iter().flat_map(|it| it.notifications().to_vec()));
+    }
+
+    /// Notifies workers of jobs that are committed. The sweep finds the jobs whose message the bus does not take, and calls
+    /// for which there is no room here.
+    pub(crate) fn notify(&self, notifications: impl IntoIterator<Item = JobNotification>) {
+        let mut notifications: Vec<JobNotification> = notifications.into_iter().collect();
         if notifications.is_empty() {
             return;
         }
-        let mut notifications = notifications.to_vec();
         notifications.sort_by_key(|notification| notification.kind);
         let parts = self.parts.clone();
         let full = (self.calls.places() == 0).then_some(self.queue);

@@ -43,8 +43,8 @@ impl Worker {
             outbox.request(&request.shop, request.id, action, event);
         }
         outbox.write(&mut tx).await?;
-        outbox.audit(&mut tx).await?;
         tx.commit().await?;
+        self.committed(&[outbox]);
         for request in &due {
             announce(notice, request);
         }

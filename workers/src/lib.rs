@@ -31,7 +31,6 @@ pub mod mail;
 mod pauses;
 mod pending;
 mod port;
-mod positions;
 mod publish;
 mod report;
 mod run;
@@ -53,7 +52,7 @@ use platform::metrics::By;
 use platform::task;
 use process::Parts;
 use store::jobs;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -88,12 +87,8 @@ pub struct Worker {
 /// What the workers of one process share, so that it is looked for once and not by each of them.
 #[derive(Default)]
 struct Shared {
-    /// Notified when events may have been committed that have no position yet.
+    /// Notified when events may have been committed.
     events: Notify,
-    /// Notified when events got their positions.
-    placed: Notify,
-    /// Held by the worker that gives positions.
-    placing: Mutex<()>,
     pauses: Pauses,
 }
 
@@ -172,8 +167,6 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     task::spawn("publisher", tasks.track_future(publish));
     let webhooks = webhooks::run(worker.clone(), shutdown.clone());
     task::spawn("webhooks", tasks.track_future(webhooks));
-    let positions = positions::run(worker.clone(), shutdown.clone());
-    task::spawn("positions", tasks.track_future(positions));
     tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");
     shutdown.cancelled().await;
     worker.calls.close();

@@ -2,9 +2,9 @@
 //! sequence. Every worker process runs this task, but only the one that holds the lease `events`
 //! sends; the others wait for the lease.
 //!
-//! Events are sent in the sequence of their positions (`store::event_head`), and one cursor says up to which of them the
-//! broker has all (`store::broker_cursor`). No event is written again when it is sent: with a mark of its own it would
-//! be, and with it all its entries in indices.
+//! Events are sent in the sequence of their positions, up to the head (`store::event_head`), and one cursor says up to
+//! which of them the broker has all (`store::broker_cursor`). No event is written again when it is sent: with a mark of its
+//! own it would be, and with it all its entries in indices.
 //!
 //! A receiver that ignores repeats gets the events of an object in the sequence in which they
 //! happened. For this, the next event of an object is sent only after the broker has confirmed the
@@ -12,7 +12,7 @@
 //! even if two processes believe that they hold the lease: the cursor passes an event only after
 //! the event was confirmed. So two publishers at the same time would only send an event twice.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use bus::Published;
 use domain::envelope::Envelope;
 use platform::backoff::Backoff;
 use platform::crash_point::{self, Point};
-use store::{broker_cursor, events, leases};
+use store::broker_cursor::{self, NO_BROKER};
+use store::{event_head, events, leases};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -36,6 +37,8 @@ const RENEW_AFTER: Duration = Duration::from_secs(3);
 /// The pause between two tries to get the lease while another process holds it.
 const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long it waits for more events, so that many are sent together.
+const GATHERING: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How many events are read at a time.
 const BATCH: i64 = 500;
@@ -44,17 +47,27 @@ const ROUNDS: usize = 20;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     if worker.parts.bus.is_local() {
+        if let Err(error) = broker_cursor::end(&worker.parts.db).await {
+            tracing::debug!(%error, "a broker that is added now may get events of before");
+        }
         return;
     }
     let mut publisher = Publisher::new(worker);
     while !shutdown.is_cancelled() && publisher.worker.may_work(&shutdown).await {
         let pause = publisher.turn().await;
-        let placed = publisher.worker.shared.placed.notified();
+        let next = async {
+            if publisher.has_published_all {
+                // Those of another process are found after the pause.
+                let committed = publisher.worker.shared.events.notified();
+                let _ = tokio::time::timeout(pause, committed).await;
+                tokio::time::sleep(GATHERING).await;
+            } else {
+                tokio::time::sleep(pause).await;
+            }
+        };
         tokio::select! {
             biased;
-            () = tokio::time::sleep(pause) => {}
-            // Those that another process gave positions are found after the pause.
-            () = placed, if publisher.has_published_all => {}
+            () = next => {}
             () = shutdown.cancelled() => {}
         }
     }
@@ -68,8 +81,10 @@ struct Publisher {
     holder: Uuid,
     /// When this process last renewed the lease. `None`: it does not hold the lease.
     renewed_at: Option<Instant>,
-    /// The positions after the cursor whose events the broker has confirmed all the same, to this process.
-    confirmed: BTreeSet<i64>,
+    /// The cursor as this process has seen it last.
+    cursor: Option<i64>,
+    /// The events after the cursor that the broker has confirmed all the same, to this process, by their positions.
+    confirmed: BTreeMap<i64, Uuid>,
     /// How many events are sent at a time. After a failure it is one, so that few events are
     /// repeated until the broker confirms again.
     batch: i64,
@@ -96,7 +111,8 @@ impl Publisher {
             holder: worker.parts.clock.id(),
             worker,
             renewed_at: None,
-            confirmed: BTreeSet::new(),
+            cursor: None,
+            confirmed: BTreeMap::new(),
             batch: BATCH,
             has_published_all: false,
             backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
@@ -141,6 +157,10 @@ impl Publisher {
     async fn publish(&mut self) -> Result<Turn> {
         let worker = self.worker.clone();
         let db = &worker.parts.db;
+        if self.cursor.is_none() {
+            // It gets what happens from now on, also if it cannot be reached yet.
+            self.cursor().await?;
+        }
         if !worker.parts.bus.is_up() {
             self.let_go().await?;
             return Ok(Turn::Away);
@@ -148,19 +168,23 @@ impl Publisher {
         if !self.hold().await? {
             return Ok(Turn::NotOurs);
         }
-        let cursor = broker_cursor::position(db).await?;
+        let cursor = self.cursor().await?;
         self.confirmed = self.confirmed.split_off(&(cursor + 1));
-        let events = events::after(db, cursor, self.batch).await?;
+        let head = event_head::newest_after(db, cursor).await?;
+        if head <= cursor {
+            return Ok(Turn::Done);
+        }
+        let events = events::after(db, cursor, head, self.batch).await?;
         let is_full = events.len() >= usize::try_from(self.batch)?;
         let batch = Batch::of(&events, &self.confirmed);
         let is_cut = batch.events.len() < events.len();
         let Published { confirmed, failure } = self.send(&batch.rounds).await;
         metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
-        let positions: HashMap<Uuid, i64> =
-            batch.events.iter().map(|(at, it)| (it.id, *at)).collect();
+        let confirmed: HashSet<Uuid> = confirmed.into_iter().collect();
+        let placed = batch.events.iter().map(|(at, it)| (*at, it.id));
         self.confirmed
-            .extend(confirmed.iter().filter_map(|id| positions.get(id)));
-        let is_confirmed = |(position, _): &&(i64, Envelope)| self.confirmed.contains(position);
+            .extend(placed.filter(|(_, id)| confirmed.contains(id)));
+        let is_confirmed = |it: &&(i64, Envelope)| has(&self.confirmed, it);
         if let Some((position, _)) = batch.events.iter().take_while(is_confirmed).last() {
             // The cursor is moved even if this process has lost the lease meanwhile, because the
             // broker has confirmed the events.
@@ -174,6 +198,23 @@ impl Publisher {
         } else {
             Turn::Done
         })
+    }
+
+    /// The cursor. Where there was no broker so far, it begins at the head. Where a worker without a broker was started beside
+    /// this one, it goes on where it was.
+    async fn cursor(&mut self) -> Result<i64> {
+        let db = &self.worker.parts.db;
+        let mut cursor = broker_cursor::position(db).await?;
+        if cursor == NO_BROKER {
+            let has = match self.cursor {
+                Some(seen) => seen,
+                None => event_head::newest(db).await?,
+            };
+            broker_cursor::begin(db, has).await?;
+            cursor = broker_cursor::position(db).await?;
+        }
+        self.cursor = Some(cursor);
+        Ok(cursor)
     }
 
     /// Sends round after round, and stops after a round of which not all events were confirmed.
@@ -228,13 +269,14 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// It ends before the first event of an object that already has [`ROUNDS`] in it. What comes after that one would
     /// be sent again and again, because the cursor could not pass it.
-    fn of(events: &'a [(i64, Envelope)], confirmed: &BTreeSet<i64>) -> Self {
+    fn of(events: &'a [(i64, Envelope)], confirmed: &BTreeMap<i64, Uuid>) -> Self {
         let mut next: HashMap<(Option<&str>, &str), usize> = HashMap::new();
         let mut rounds: Vec<Vec<&Envelope>> = Vec::new();
-        for (place, (position, event)) in events.iter().enumerate() {
-            if confirmed.contains(position) {
+        for (place, placed) in events.iter().enumerate() {
+            if has(confirmed, placed) {
                 continue;
             }
+            let (_, event) = placed;
             let object = (event.shop.as_deref(), event.object_id.as_str());
             let round = next.entry(object).or_default();
             if *round == ROUNDS {
@@ -251,6 +293,11 @@ impl<'a> Batch<'a> {
         }
         Batch { events, rounds }
     }
+}
+
+/// Whether an event is confirmed. A server that has lost its last commits may give a position again, so the id counts too.
+fn has(confirmed: &BTreeMap<i64, Uuid>, (position, event): &(i64, Envelope)) -> bool {
+    confirmed.get(position) == Some(&event.id)
 }
 
 #[cfg(test)]

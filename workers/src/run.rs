@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use domain::job::{self, Job, JobId, Kind, MAX_UNFINISHED_ATTEMPTS, Next};
 use flows::erased;
-use flows::outbox::JobNotification;
+use flows::outbox::{Outbox, write_events};
 use futures_util::FutureExt;
 use platform::task;
 use store::jobs::Claimed;
@@ -135,10 +135,15 @@ impl Worker {
             .iter()
             .filter(|prepared| ours.contains(&prepared.job.id))
             .collect();
-        match handlers::apply(self.context(), &mut tx, &ours).await {
+        let applied = async {
+            let outbox = [handlers::apply(self.context(), &mut tx, &ours).await?];
+            write_events(&mut tx, &outbox).await?;
+            anyhow::Ok(outbox)
+        };
+        match applied.await {
             Ok(outbox) => {
                 tx.commit().await?;
-                self.committed(outbox.notifications());
+                self.committed(&outbox);
                 Ok(Outcome::Done)
             }
             Err(error) => {
@@ -190,43 +195,47 @@ impl Worker {
         failed: &mut Vec<(JobId, (Next, JobFailure))>,
     ) -> sql::Result<Outcome> {
         let mut tx = self.parts.db.begin().await?;
-        let mut notifications = Vec::new();
+        let mut outboxes = Vec::new();
         for prepared in prepared {
             tx.savepoint().await?;
             let begun = Begun::now(&self.parts.clock);
             let run = self.run_one(&mut tx, prepared);
             match run.instrument(span(&prepared.job)).await? {
-                Ok(more) => {
+                Ok(outbox) => {
                     tx.release_savepoint().await?;
-                    notifications.extend(more);
+                    outboxes.extend(outbox);
                 }
                 Err(failure) => {
                     tx.undo_to_savepoint().await?;
                     let written = self.write_failure(&mut tx, &prepared.job, &failure, begun);
-                    if let Some(next) = written.await? {
+                    if let Some((next, _)) = written.await? {
                         failed.push((prepared.job.id, (next, failure)));
                     }
                 }
             }
         }
+        if let Err(error) = write_events(&mut tx, &outboxes).await {
+            outage(error.into())?;
+            tx.rollback().await?;
+            return Ok(Outcome::Lost("its events cannot be written"));
+        }
         tx.commit().await?;
-        self.committed(&notifications);
+        self.committed(&outboxes);
         Ok(Outcome::Done)
     }
 
-    /// Marks one job done and writes its effects, unless it is already done. Returns the jobs of
-    /// which workers are to be notified after the commit.
+    /// Marks one job done and writes its effects but for the events, unless it is already done.
     async fn run_one(
         &self,
         tx: &mut Tx,
         prepared: &Prepared,
-    ) -> sql::Result<Result<Vec<JobNotification>, JobFailure>> {
+    ) -> sql::Result<Result<Option<Outbox<'_>>, JobFailure>> {
         let now = self.parts.clock.now();
         if jobs::finish(tx, &[prepared.job.id], now).await?.is_empty() {
-            return Ok(Ok(Vec::new()));
+            return Ok(Ok(None));
         }
         match handlers::apply(self.context(), tx, &[prepared]).await {
-            Ok(outbox) => Ok(Ok(outbox.notifications().to_vec())),
+            Ok(outbox) => Ok(Ok(Some(outbox))),
             Err(error) => Ok(Err(JobFailure::new(&outage(error)?))),
         }
     }
@@ -276,10 +285,20 @@ impl Worker {
         let mut failure = None;
         let run = async {
             let mut tx = self.parts.db.begin().await?;
-            match self.run_one(&mut tx, &prepared).await? {
-                Ok(notifications) => {
+            let ran = match self.run_one(&mut tx, &prepared).await? {
+                Ok(outbox) => {
+                    let outbox: Vec<_> = outbox.into_iter().collect();
+                    match write_events(&mut tx, &outbox).await {
+                        Ok(()) => Ok(outbox),
+                        Err(error) => Err(JobFailure::new(&outage(error.into())?)),
+                    }
+                }
+                Err(failure) => Err(failure),
+            };
+            match ran {
+                Ok(outbox) => {
                     tx.commit().await?;
-                    self.committed(&notifications);
+                    self.committed(&outbox);
                     Ok(Outcome::Done)
                 }
                 Err(error) => {
@@ -338,24 +357,24 @@ impl Worker {
         {
             return tx.rollback().await;
         }
-        let next = self.write_failure(&mut tx, job, failure, begun).await?;
+        let written = self.write_failure(&mut tx, job, failure, begun).await?;
         tx.commit().await?;
-        self.committed(&[]);
-        if let Some(next) = next {
+        if let Some((next, outbox)) = written {
+            self.committed(outbox.as_slice());
             self.announce(job, next, failure);
         }
         Ok(())
     }
 
     /// Decides whether and when a failed job runs again, and adds the run to the job's attempts.
-    /// `None`: the job was no longer ready.
+    /// Returns that, and what follows from it for a job that is dead. `None`: the job was no longer ready.
     async fn write_failure(
         &self,
         tx: &mut Tx,
         job: &Job,
         failure: &JobFailure,
         begun: Begun,
-    ) -> sql::Result<Option<Next>> {
+    ) -> sql::Result<Option<(Next, Option<Outbox<'_>>)>> {
         let clock = &self.parts.clock;
         let now = clock.now();
         let attempts = job.attempts + 1;
@@ -385,10 +404,13 @@ impl Worker {
         }
         let attempt = begun.attempt(clock, outcome, &failure.text, failure.status);
         job_attempts::add(tx, job.id, &attempt).await?;
+        let mut outbox = None;
         if next == Next::Dead {
-            handlers::on_exhausted(self.context(), tx, job, &failure.text).await?;
+            // Boxed: it is large, and every caller's future would hold it.
+            let exhausted = handlers::on_exhausted(self.context(), tx, job, &failure.text);
+            outbox = Some(Box::pin(exhausted).await?);
         }
-        Ok(Some(next))
+        Ok(Some((next, outbox)))
     }
 }
 

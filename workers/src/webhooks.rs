@@ -104,7 +104,7 @@ struct Sending {
     tasks: BTreeMap<Uuid, Task>,
     /// The endpoints that accepted nothing of their last wave.
     rests: HashMap<Uuid, Rest>,
-    /// The position up to which events were seen, and the time at which endpoints were last read.
+    /// The head up to which events were seen, and the time at which endpoints were last read.
     seen: Option<(i64, Instant)>,
     /// Whether any endpoint was active then.
     is_any_active: bool,
@@ -169,9 +169,9 @@ impl Sending {
             return Ok(true);
         }
         let db = &worker.parts.db;
-        let newest = event_head::newest(db).await?;
-        let is_seen =
-            |(position, at): (i64, Instant)| position == newest && at.elapsed() < LOOK_AGAIN;
+        let known = self.seen.map_or(0, |(head, _)| head);
+        let head = event_head::newest_after(db, known).await?;
+        let is_seen = |(seen, at): (i64, Instant)| seen == head && at.elapsed() < LOOK_AGAIN;
         if self.seen.is_some_and(is_seen) {
             return Ok(true);
         }
@@ -188,6 +188,9 @@ impl Sending {
         };
         self.rests.retain(|id, _| is_active(id));
         self.is_any_active = endpoints.iter().any(|it| it.state == State::Active);
+        // The head may be the position of an event that was rolled back.
+        let newest = events::last(db, head).await?;
+        let newest = newest.map_or(0, |event| event.position);
         for endpoint in endpoints {
             let wants = endpoint.state == State::Active && endpoint.position < newest;
             let rests = Rest::goes_on(self.rests.get(&endpoint.id), endpoint.failing_since);
@@ -208,7 +211,7 @@ impl Sending {
                 self.tasks.insert(endpoint.id, task);
             }
         }
-        self.seen = Some((newest, looked_at));
+        self.seen = Some((head, looked_at));
         Ok(true)
     }
 
@@ -389,7 +392,8 @@ impl Worker {
         if endpoint.state != State::Active || waiting.len() >= MOST_WAITING {
             return Ok(Next::Nothing);
         }
-        let next = events::placed_after(db, endpoint.position, WAVE).await?;
+        let head = event_head::newest_after(db, endpoint.position).await?;
+        let next = events::placed_after(db, endpoint.position, head, WAVE).await?;
         let Some(position) = next.last().map(|event| event.position) else {
             return Ok(Next::Nothing);
         };
@@ -479,7 +483,7 @@ impl Worker {
         if is_paused {
             handler::log_pause(endpoint.id, State::Gone);
         }
-        self.committed(&notifications);
+        self.notify(notifications);
         Ok(!is_paused)
     }
 

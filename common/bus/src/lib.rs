@@ -178,9 +178,9 @@ impl Bus {
 
     /// Records that an event may be read from now on. With a broker it is recorded where the event
     /// is sent.
-    pub fn record_readable(&self, kind: &str, context: Option<TraceContext>) {
+    pub fn record_readable(&self, context: Option<TraceContext>, kind: impl FnOnce() -> String) {
         if let (Bus::Local(_), Some(context)) = (self, context) {
-            drop(spans::event(self.system(), "events", kind, context));
+            drop(spans::event(self.system(), "events", &kind(), context));
         }
     }
 

@@ -2,7 +2,7 @@
 //! own systems, further jobs and entries of the audit, and writes them in the transaction of the
 //! change. No other code writes events.
 
-use bus::JobRef;
+use bus::{Bus, JobRef};
 use bytes::Bytes;
 use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
 use domain::job::{Internal, Job, JobId, Kind, State};
@@ -190,16 +190,16 @@ impl<'a> Outbox<'a> {
         });
     }
 
-    /// Writes the events and the jobs.
+    /// Writes everything: the last thing that a transaction does before its commit.
     pub async fn write(&self, tx: &mut Tx) -> sql::Result<()> {
-        events::insert(tx, &self.events, self.now).await?;
-        let jobs: Vec<&NewJob> = self.jobs.iter().collect();
-        jobs::insert(tx, &jobs).await
+        self.write_rows(tx).await?;
+        write_events(tx, std::slice::from_ref(self)).await
     }
 
-    /// Writes the audit. This comes last in a transaction, because it locks the audit until the
-    /// commit.
-    pub async fn audit(&self, tx: &mut Tx) -> sql::Result<()> {
+    /// Writes everything but the events: jobs, and then the audit, because that is locked until the commit.
+    pub async fn write_rows(&self, tx: &mut Tx) -> sql::Result<()> {
+        let jobs: Vec<&NewJob> = self.jobs.iter().collect();
+        jobs::insert(tx, &jobs).await?;
         for entry in &self.audited {
             let new = audit::NewEntry {
                 actor: audit::WORKER,
@@ -213,10 +213,25 @@ impl<'a> Outbox<'a> {
         Ok(())
     }
 
+    /// Records, after the commit, that the events may be read.
+    pub fn readable(&self, bus: &Bus) {
+        for new in &self.events {
+            bus.record_readable(new.traceparent, || new.event.message().kind);
+        }
+    }
+
     /// The jobs that workers are to be notified of after the commit.
     pub fn notifications(&self) -> &[JobNotification] {
         &self.notifications
     }
+}
+
+/// Writes the events of all that is in a transaction, in this sequence and as the last thing before its commit, because
+/// readers wait for its end.
+pub async fn write_events(tx: &mut Tx, outboxes: &[Outbox<'_>]) -> sql::Result<()> {
+    let events = outboxes.iter().flat_map(|outbox| &outbox.events);
+    // Boxed: its future is large, and every caller's would hold it.
+    Box::pin(events::insert(tx, events)).await
 }
 
 /// Reads the body of a job that Waybill made itself.

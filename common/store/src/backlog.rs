@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use crate::broker_cursor;
-use crate::events::time_of;
 use crate::sql::{Db, Result};
 use domain::job::Queue;
 use domain::time::Timestamp;
@@ -134,30 +131,24 @@ async fn dead(db: &Db) -> Result<Vec<Line>> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub waiting: i64,
-    /// The time in the id of the first of them.
+    /// When the first of them happened.
     pub since: Option<Timestamp>,
 }
 
 pub async fn events(db: &Db) -> Result<Waiting> {
     let row = db
         .query(
-            "select (select id from events where position > $1 order by position limit 1) as first,
-                    (select id from events where position is null order by id limit 1) as first_not_placed,
+            "select (select created_at from events where position > $1 order by position limit 1) as since,
                     (select count(*) from (
                          select 1 as one from events where position > $1 limit $2
-                     ) as placed)
-                    + (select count(*) from (
-                         select 1 as one from events where position is null limit $2
-                     ) as not_placed) as waiting",
+                     ) as counted) as waiting",
         )
         .bind(broker_cursor::position(db).await?)
         .bind(MOST)
         .fetch_one()
         .await?;
-    let first: Option<Uuid> = row.get("first")?;
-    let first_not_placed: Option<Uuid> = row.get("first_not_placed")?;
     Ok(Waiting {
-        waiting: row.get::<i64>("waiting")?.min(MOST),
-        since: first.into_iter().chain(first_not_placed).map(time_of).min(),
+        waiting: row.get("waiting")?,
+        since: row.get("since")?,
     })
 }

@@ -25,6 +25,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::backlog::MOST;
 use crate::sql::{Db, Error, FromRow, Result, Row, Tx, column};
 
 /// How many events of an endpoint may wait before its cursor stands. An endpoint that is away comes
@@ -152,18 +153,18 @@ pub async fn states(db: &Db) -> Result<[(State, i64); 4]> {
 }
 
 /// How many events are after the cursor of the active endpoint that is furthest behind, whether
-/// they fit it or not.
+/// they fit it or not. Counting stops at [`MOST`].
 pub async fn behind(db: &Db) -> Result<i64> {
-    let row = db
-        .query(
-            "select min(position) as furthest,
-                    coalesce((select position from event_head where id = 1), 0) as newest
-             from endpoints where state = 'active'",
-        )
-        .fetch_one()
-        .await?;
-    let (furthest, newest): (Option<i64>, i64) = (row.get("furthest")?, row.get("newest")?);
-    Ok(furthest.map_or(0, |furthest| newest - furthest))
+    db.query(
+        "select count(*) as behind from (
+             select 1 as one from events
+             where position > (select min(position) from endpoints where state = 'active')
+             limit $1) as counted",
+    )
+    .bind(MOST)
+    .fetch_one()
+    .await?
+    .get("behind")
 }
 
 /// An endpoint, and the secrets that sign for it now, the newest first.

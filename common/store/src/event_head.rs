@@ -1,93 +1,67 @@
-//! The `event_head` table, and the positions of events that it counts.
+//! How far events may be read.
 //!
-//! Readers follow events by position, because ids cannot be followed: an id is made before its
-//! transaction commits, so an event can become visible after a later id was read, and a reader that
-//! remembers the last id would never see it. A position is given after the commit, to events that
-//! are visible, in a transaction of its own that holds the one row of this table. So positions
-//! become visible in their sequence: whoever has read up to a position has read all
-//! before it. Nobody who writes events waits for this row.
+//! Readers follow events by their positions. An event gets its position when it is written, while the row of its object
+//! is locked, so the positions of one object's events sort as these happened. Between objects an event can become
+//! visible after a later one, because its transaction takes longer; whoever had read the later one and remembered its
+//! position would never see it. So readers go no further than the head, before which every position is visible or will
+//! never be used: its transaction was rolled back.
 //!
-//! Positions of one object's events sort as its events happened: an event is visible only when all
-//! earlier ones of its object are, and those that are visible get their positions by id.
+//! On PostgreSQL a transaction that writes events holds a mark from before it is given their positions until it
+//! has ended: the last position of others at that moment (`sql::positions`). The head is the last position that was given, or
+//! the first mark, if there is one. It is found with two statements, of which the second one must begin when the first
+//! one has ended, and events are read with another one after these. Then let the transaction of a position up to the
+//! head be under way at the second statement: it took its mark, which is below that position, before the position was
+//! given, and so before the first statement; the second one has seen the mark, and the head is below the position. A
+//! transaction that has ended is visible to every statement that begins after its locks are gone.
+//!
+//! So a transaction that lasts long holds readers back only if it has written events, and these are the last that a
+//! transaction of ours writes. The server ends one that does nothing for two minutes.
+//!
+//! SQLite has one writer: there the head is the last position that is visible.
 
-use domain::trace::{self, TraceContext};
+use crate::sql::{Db, Result};
 
-use crate::broker_cursor;
-use crate::sql::{Db, Result, Row};
-use config::Outlet;
-
-/// An event that got its position.
-#[derive(Debug)]
-pub struct Placed {
-    pub kind: String,
-    /// The place in a trace from which the event follows.
-    pub traceparent: Option<TraceContext>,
+/// The head; 0 before the first event.
+pub async fn newest(db: &Db) -> Result<i64> {
+    newest_after(db, 0).await
 }
 
-/// Gives positions to at most `limit` events that are committed and have none, and returns these.
-pub async fn place(db: &Db, limit: i64, outlet: Outlet) -> Result<Vec<Placed>> {
-    // Most looks find nothing, and take no lock.
-    let waiting = db.query("select id from events where position is null limit 1");
-    if waiting.fetch_optional().await?.is_none() {
-        return Ok(Vec::new());
+/// The head for somebody who knows of an earlier one: it is the same or a later one. It is an earlier one only after the
+/// server was replaced by one that lacks what the former one had committed last.
+pub async fn newest_after(db: &Db, known: i64) -> Result<i64> {
+    let given = db.last_given().await?;
+    if given == known {
+        return Ok(known);
+    }
+    let mark = db.first_mark(given).await?;
+    let head = mark.map_or(given, |mark| mark.min(given));
+    // A mark that is taken after an earlier look may be below the head of that look. That one holds all the same.
+    Ok(if given > known { head.max(known) } else { head })
+}
+
+/// Has the next position come after all that are known. They do unless the database was made of another one without
+/// the sequence of that one: by a copy, by a replication of rows, by hand.
+pub async fn raise(db: &Db) -> Result<()> {
+    let row = db.query(KNOWN).bind(i64::MAX).fetch_one().await?;
+    let known: Option<i64> = row.get("position")?;
+    let Some(known) = known else { return Ok(()) };
+    if known <= db.last_given().await? {
+        return Ok(());
     }
     let mut tx = db.begin().await?;
-    tx.query("insert into event_head (id, position) values (1, 0) on conflict (id) do nothing")
-        .execute()
-        .await?;
-    let head = tx
-        .query("select position from event_head where id = 1 for update")
-        .fetch_one()
-        .await?;
-    let last: i64 = head.get("position")?;
-    let placed = tx
-        .query(
-            "update events set position = $1 + waiting.nth
-             from (
-                 select id, row_number() over (order by id) as nth from events
-                 where position is null
-                 order by id
-                 limit $2
-             ) as waiting
-             where events.id = waiting.id
-             returning position, kind, traceparent",
-        )
-        .bind(last)
-        .bind(limit)
-        .fetch_all()
-        .await?;
-    // An event may have been deleted at the same moment, so the number of rows does not say it.
-    let mut newest = None;
-    for row in &placed {
-        newest = newest.max(Some(row.get::<i64>("position")?));
-    }
-    let Some(newest) = newest else {
-        // Another process was faster.
-        tx.rollback().await?;
-        return Ok(Vec::new());
-    };
-    tx.query("update event_head set position = $1 where id = 1")
-        .bind(newest)
-        .execute()
-        .await?;
-    if outlet == Outlet::Database {
-        broker_cursor::follow(&mut tx, last, newest).await?;
-    }
-    tx.commit().await?;
-    let read = |row: &Row| {
-        Ok(Placed {
-            kind: row.get("kind")?,
-            traceparent: trace::stored(row.get("traceparent")?),
-        })
-    };
-    placed.iter().map(read).collect()
+    tx.lock(ONE_AT_A_TIME).await?;
+    tx.give_after(known).await?;
+    tx.commit().await
 }
 
-/// The last position that was given; 0 when none was.
-pub async fn newest(db: &Db) -> Result<i64> {
-    let row = db
-        .query("select position from event_head where id = 1")
-        .fetch_optional()
-        .await?;
-    row.map_or(Ok(0), |row| row.get("position"))
-}
+/// Of two who raise it at once the second one waits, so that none lowers what the other has raised. The number has no
+/// meaning.
+const ONE_AT_A_TIME: i64 = 0x5761_7962_696c_6c03;
+
+/// The greatest position that is stored anywhere, but for the cursor that means no broker.
+const KNOWN: &str = "select max(position) as position from (
+        select position from (select position from events order by position desc limit 1) as last
+        union all select position from event_head
+        union all select position from endpoints
+        union all select position from broker_cursor where position < $1
+    ) as known";

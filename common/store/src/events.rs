@@ -1,9 +1,7 @@
 //! The `events` table: what happened, for the merchant's own systems. Each event is written in
 //! the transaction in which it happened. Events have only ids and amounts, never personal data.
 //!
-//! The ids of one object's events sort in the sequence in which they happened, and an event is
-//! visible only when all earlier events of its object are. Neither is true between objects, so
-//! readers follow events by their positions (`event_head`).
+//! Readers follow events by their positions (`event_head`). Ids say only about when an event was made.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -20,15 +18,17 @@ use domain::trace::{self, TraceContext, TraceId};
 /// An event to be stored.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
-    /// An id with the time that [`LastEvent`](domain::event::LastEvent) gave the event.
+    /// An id with the time at which it happened.
     pub id: Uuid,
     pub event: Event,
     /// The trace context of what the event follows from.
     pub traceparent: Option<TraceContext>,
 }
 
-pub async fn insert(tx: &mut Tx, new: &[NewEvent], now: Timestamp) -> Result<()> {
-    let rows = new.iter().map(|new| {
+/// Inserts events in this sequence. The caller has locked their objects, and commits next: readers wait for the end of
+/// the transaction.
+pub async fn insert(tx: &mut Tx, new: impl IntoIterator<Item = &NewEvent>) -> Result<()> {
+    let rows = new.into_iter().map(|new| {
         let Message { kind, data, .. } = new.event.message();
         [
             column("id", new.id),
@@ -36,12 +36,15 @@ pub async fn insert(tx: &mut Tx, new: &[NewEvent], now: Timestamp) -> Result<()>
             column("shop", new.event.shop().map(ToOwned::to_owned)),
             column("object_id", new.event.object_id().to_owned()),
             column("body", data.to_string()),
-            column("created_at", now),
+            column("created_at", time_of(new.id)),
             column("traceparent", trace::column(new.traceparent)),
         ]
     });
-    tx.insert("events", rows.collect(), "").await?;
-    Ok(())
+    tx.insert_events(rows.collect()).await
+}
+
+fn placed(row: &Row) -> Result<(i64, Envelope)> {
+    Ok((row.get("position")?, read(row)?))
 }
 
 fn read(row: &Row) -> Result<Envelope> {
@@ -68,7 +71,7 @@ pub fn time_of(id: Uuid) -> Timestamp {
     Timestamp(i64::try_from(id.as_u128() >> 80).unwrap_or(i64::MAX))
 }
 
-/// Deletes at most `limit` events from before this time, the oldest first, of those with a position up to this one.
+/// Deletes at most `limit` events from before this time and up to this position, the oldest first.
 pub async fn forget(db: &Db, before: Timestamp, up_to: i64, limit: i64) -> Result<u64> {
     db.transact(
         "delete from events
@@ -95,13 +98,18 @@ pub struct Filter {
     pub object_id: String,
 }
 
-/// The newest events before the id `before` that match, the newest first.
-pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Result<Vec<Envelope>> {
+/// The newest events before the position `before` that match, the newest first, each with its position.
+pub async fn newest(
+    db: &Db,
+    filter: &Filter,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<(i64, Envelope)>> {
     db.query(
-        "select id, kind, shop, object_id, body, created_at, traceparent from events
-         where id < $1 and substr(kind, 1, length($2)) = $2
+        "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+         where position < $1 and substr(kind, 1, length($2)) = $2
            and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
-         order by id desc
+         order by position desc
          limit $5",
     )
     .bind(before)
@@ -109,7 +117,7 @@ pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Resul
     .bind(filter.shop.as_str())
     .bind(filter.object_id.as_str())
     .bind(limit)
-    .all(read)
+    .all(placed)
     .await
 }
 
@@ -120,7 +128,7 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
         .query(
             "select id, kind, shop, object_id, body, created_at, traceparent from events
              where object_id = $1 and coalesce(shop, '') = $2
-             order by object_id desc, id desc
+             order by object_id desc, position desc
              limit $3",
         )
         .bind(object_id)
@@ -135,49 +143,23 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
 /// PostgreSQL would scan the table by its primary key, instead of using the index, if it were
 /// sorted by id alone.
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
-    let mut events: Vec<Envelope> = db
+    let mut events: Vec<(i64, Envelope)> = db
         .query(
-            "select id, kind, shop, object_id, body, created_at, traceparent from events
+            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
              where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
-             order by substr(traceparent, 4, 32), id
+             order by substr(traceparent, 4, 32), position
              limit $1",
         )
         .bind(limit)
         .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
-        .all(read)
+        .all(placed)
         .await?;
-    events.sort_by_key(|event| event.id);
-    Ok(events)
+    events.sort_by_key(|(position, _)| *position);
+    Ok(events.into_iter().map(|(_, event)| event).collect())
 }
 
-/// The ids of all events after the id `after`, in their order.
-pub async fn ids_after(db: &Db, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
-    db.query("select id from events where id > $1 order by id limit $2")
-        .bind(after)
-        .bind(limit)
-        .all(|row| row.get("id"))
-        .await
-}
-
-/// Reads the events that have one of these ids and match, sorted by id.
-pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
-    db.query(
-        "select id, kind, shop, object_id, body, created_at, traceparent from events
-         where substr(kind, 1, length($1)) = $1
-           and ($2 = '' or shop = $2) and ($3 = '' or object_id = $3)
-           and id in ($4..)
-         order by id",
-    )
-    .bind(filter.kind_prefix.as_str())
-    .bind(filter.shop.as_str())
-    .bind(filter.object_id.as_str())
-    .bind(ids)
-    .all(read)
-    .await
-}
-
-/// No event becomes visible so long after the time in its id, unless clocks are that wrong.
-const LATE: Duration = Duration::from_mins(10);
+/// No event is written so long after the time in its id, unless clocks are that wrong.
+pub const LATE: Duration = Duration::from_mins(10);
 
 /// The place of an event in the sequence, and what a filter asks about.
 #[derive(Clone, Debug, FromRow)]
@@ -189,80 +171,77 @@ pub struct Placed {
     pub object_id: String,
 }
 
-/// The next events after a position, in their sequence.
-pub async fn placed_after(db: &Db, position: i64, limit: i64) -> Result<Vec<Placed>> {
+/// The next events after a position, in their sequence, up to the head (`event_head`), which was found before.
+pub async fn placed_after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<Placed>> {
     db.query(
         "select id, position, kind, shop, object_id from events
-         where position > $1
+         where position > $1 and position <= $2
          order by position
-         limit $2",
+         limit $3",
     )
     .bind(position)
+    .bind(head)
     .bind(limit)
     .all(Placed::from_row)
     .await
 }
 
-/// The next events after a position, in their sequence, each with its position.
-pub async fn after(db: &Db, position: i64, limit: i64) -> Result<Vec<(i64, Envelope)>> {
+/// The same with the whole events, each with its position.
+pub async fn after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<(i64, Envelope)>> {
     db.query(
         "select id, position, kind, shop, object_id, body, created_at, traceparent from events
-         where position > $1
+         where position > $1 and position <= $2
          order by position
-         limit $2",
+         limit $3",
     )
     .bind(position)
+    .bind(head)
     .bind(limit)
-    .all(|row| Ok((row.get("position")?, read(row)?)))
+    .all(placed)
     .await
 }
 
-/// The events of objects with this id after a position, in their sequence. They are sorted here:
-/// asked for an order by position, PostgreSQL would go through all positions.
-pub async fn placed_of_object(db: &Db, object_id: &str, position: i64) -> Result<Vec<Placed>> {
-    let mut events: Vec<Placed> = db
-        .query(
-            "select id, position, kind, shop, object_id from events
-             where object_id = $1 and position > $2",
-        )
-        .bind(object_id)
-        .bind(position)
-        .all(Placed::from_row)
-        .await?;
-    events.sort_by_key(|event| event.position);
-    Ok(events)
+/// The same for the events of objects with this id, all of them. The query sorts by the object first, because
+/// PostgreSQL would go through all positions, instead of using the index, if it were sorted by position alone.
+pub async fn placed_of_object(
+    db: &Db,
+    object_id: &str,
+    position: i64,
+    head: i64,
+) -> Result<Vec<Placed>> {
+    db.query(
+        "select id, position, kind, shop, object_id from events
+         where object_id = $1 and position > $2 and position <= $3
+         order by object_id, position",
+    )
+    .bind(object_id)
+    .bind(position)
+    .bind(head)
+    .all(Placed::from_row)
+    .await
 }
 
 /// The position after which a reader goes on that has seen the event with this id. If the event is no
-/// longer kept, or has no position yet, it is a position that is surely early enough: some events come
-/// again, and none is passed over.
+/// longer kept, it is a position that is surely early enough: some events come again, and none is passed over.
 pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
-    let own = db.query("select position from events where id = $1 and position is not null");
-    let own = own.bind(id).fetch_optional().await?;
-    let before = first_id(time_of(id).minus(LATE));
-    let row = match own {
-        Some(row) => Some(row),
-        None => {
-            db.query(
-                "select position from events where id < $1 and position is not null
-                 order by id desc
-                 limit 1",
-            )
-            .bind(before)
-            .fetch_optional()
-            .await?
-        }
-    };
-    row.map_or(Ok(0), |row| row.get("position"))
+    match known_position(db, id).await? {
+        Some(position) => Ok(position),
+        None => position_at(db, time_of(id)).await,
+    }
 }
 
-/// A position such that all events of this time and later ones come after it. Events get their
-/// positions in the sequence in which they were committed, so one that was made before this time and
-/// committed late may have a position after later ones.
+/// The position of the event with this id, if it is kept.
+pub async fn known_position(db: &Db, id: Uuid) -> Result<Option<i64>> {
+    let own = db.query("select position from events where id = $1");
+    own.bind(id).first(|row| row.get("position")).await
+}
+
+/// A position such that all events of this time and later ones come after it. Events get their positions when they are
+/// written, so one that was made before this time may have a position after later ones.
 pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
     let row = db
         .query(
-            "select position from events where id < $1 and position is not null
+            "select position from events where id < $1
              order by id desc
              limit 1",
         )
@@ -280,15 +259,16 @@ pub async fn kept(tx: &mut Tx, ids: Vec<Uuid>) -> Result<HashSet<Uuid>> {
     rows.all(|row| row.get("id")).await
 }
 
-/// The id of the newest event that has a position up to this one.
-pub async fn id_at(db: &Db, position: i64) -> Result<Option<Uuid>> {
+/// The newest event up to this position.
+pub async fn last(db: &Db, position: i64) -> Result<Option<Placed>> {
     db.query(
-        "select id from events where position <= $1
+        "select id, position, kind, shop, object_id from events
+         where position <= $1
          order by position desc
          limit 1",
     )
     .bind(position)
-    .first(|row| row.get("id"))
+    .first(Placed::from_row)
     .await
 }
 
@@ -312,7 +292,7 @@ pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
 
 /// The kinds of the events of one object, oldest first.
 pub async fn kinds(db: &Db, shop: &str, object_id: &str) -> Result<Vec<String>> {
-    db.query("select kind from events where shop = $1 and object_id = $2 order by id")
+    db.query("select kind from events where shop = $1 and object_id = $2 order by position")
         .bind(shop)
         .bind(object_id)
         .all(|row| row.get("kind"))

@@ -7,7 +7,7 @@
 //! Services of the version before run on while a migration is applied, so on PostgreSQL it never makes
 //! them wait for long: it waits at most half a second for a lock, behind which all others would queue,
 //! and then tries again; and one that is a single `create index concurrently` runs outside a
-//! transaction, beside all writers. SQLite knows no such index and makes it as any other.
+//! transaction, beside all writers. SQLite knows no such index and makes it as any other, and it knows no sequence.
 
 pub mod copy;
 
@@ -23,6 +23,7 @@ use sqlx::{AssertSqlSafe, Connection as _, SqlSafeStr};
 use tokio::time::Instant;
 
 use crate::erasure::ERASED;
+use crate::event_head;
 use crate::sql::{Db, Error, Row, acquire_sqlite, give_back};
 
 /// The migration that makes the schema of the first release.
@@ -73,7 +74,7 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
         let compared = compare(db).await?;
         if compared.missing.is_empty() {
             return match compared.lacks() {
-                None => Ok(()),
+                None => Ok(event_head::raise(db).await.map_err(MigrateError::from)?),
                 Some(lacks) => Err(MigrationError::Unusable(lacks)),
             };
         }
@@ -86,7 +87,7 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
         keep_no_samples(pool).await.map_err(MigrateError::from)?;
         vacuum_often(pool).await.map_err(MigrateError::from)?;
     }
-    Ok(())
+    Ok(event_head::raise(db).await.map_err(MigrateError::from)?)
 }
 
 /// Applies those of these migrations that the database lacks: version, name and SQL of each. It is
@@ -192,6 +193,8 @@ async fn drop_unfinished(
 }
 
 const CONCURRENTLY: &str = "create index concurrently ";
+/// A line that SQLite does not get.
+const SEQUENCE: &str = "create sequence ";
 
 /// The name of the index if a migration is one that makes an index beside all writers.
 fn concurrent_index(sql: &'static str) -> Option<&'static str> {
@@ -477,8 +480,10 @@ fn migrator(migrations: &[Source], is_sqlite: bool) -> Migrator {
             sql.into_sql_str(),
             is_concurrent,
         );
-        if is_concurrent && is_sqlite {
+        if is_sqlite {
             let sql = sql.replacen(CONCURRENTLY, "create index ", 1);
+            let lines = sql.lines().filter(|line| !line.starts_with(SEQUENCE));
+            let sql = lines.collect::<Vec<_>>().join("\n");
             migration.sql = AssertSqlSafe(sql).into_sql_str();
             migration.no_tx = false;
         }

@@ -14,9 +14,9 @@ const MOST: usize = 500;
 
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// Its place in the sequence that readers of the API see. None until it is given one, after its commit.
-    pub position: Option<i64>,
-    /// Whether the broker has it. Without a broker, whether it has a place.
+    /// Its place in the sequence that readers of the API see.
+    pub position: i64,
+    /// Whether the broker has it.
     pub is_published: bool,
     /// The addresses of the endpoints that have accepted it, or for which it was given up.
     pub went_to: Vec<String>,
@@ -40,10 +40,10 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
         .await?;
     let mut sent: HashMap<Uuid, Sent> = HashMap::new();
     for row in &rows {
-        let position: Option<i64> = row.get("position")?;
+        let position = row.get("position")?;
         let known = Sent {
             position,
-            is_published: position.is_some_and(|position| position <= published),
+            is_published: position <= published,
             ..Sent::default()
         };
         sent.insert(row.get("id")?, known);
@@ -73,7 +73,7 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
                 && it.types.iter().any(|types| types.fits(&event.kind))
         };
         for endpoint in endpoints.iter().filter(wants) {
-            let has_passed = known.position.is_some_and(|at| at <= endpoint.position);
+            let has_passed = known.position <= endpoint.position;
             let url = endpoint.url.clone();
             if has_passed && !waiting.contains(&(endpoint.id, event.id)) {
                 known.went_to.push(url);

@@ -18,6 +18,7 @@
 mod backup;
 mod insert;
 mod outdated;
+mod positions;
 mod query;
 mod server;
 mod turn;

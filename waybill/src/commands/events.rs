@@ -19,7 +19,7 @@ use platform::{shutdown, terminal, zone};
 use serde_json::Value;
 use store::events::{self, Filter};
 use store::sql::{self, Db};
-use store::traces;
+use store::{event_head, traces};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -33,8 +33,6 @@ use crate::words;
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// The pause between two tries to reach the broker or the database.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// The longest time between the time in an event's id and the commit that makes the event visible.
-const LATE: Duration = Duration::from_secs(30);
 /// How many ids a tail remembers at least, so that it shows no event twice.
 const REMEMBERED: usize = 100_000;
 /// How many rows are read at a time.
@@ -143,12 +141,15 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
         let traces: Vec<_> = traces::of(&db, id.trim()).await?.into_iter().collect();
         found = events::of_traces(&db, &traces, i64::try_from(limit)?).await?;
     }
-    let mut before = Uuid::max();
+    let mut before = i64::MAX;
     while arguments.trace.is_none() && found.len() < limit {
         let older = events::newest(&db, &filter, before, CHUNK).await?;
-        let Some(oldest) = older.last() else { break };
-        before = oldest.id;
-        found.extend(older.into_iter().filter(|event| kind.fits(&event.kind)));
+        let Some((oldest, _)) = older.last() else {
+            break;
+        };
+        before = *oldest;
+        let older = older.into_iter().map(|(_, event)| event);
+        found.extend(older.filter(|event| kind.fits(&event.kind)));
     }
     db.close().await;
     found.truncate(limit);
@@ -182,8 +183,11 @@ struct Follower {
     json: bool,
     /// How many events are still to be shown. `None`: no limit.
     left: Option<u64>,
-    /// Events up to this id are not shown.
-    after: Uuid,
+    since: Option<Since>,
+    /// Events of before are not shown.
+    from: Timestamp,
+    /// Up to where the database was read.
+    position: Option<i64>,
     /// The newest time in the ids that were seen.
     newest: Timestamp,
     seen: BTreeSet<Uuid>,
@@ -194,11 +198,10 @@ struct Follower {
 
 impl Follower {
     fn new(db: Db, arguments: Tail) -> Self {
-        let now = Clock::system().now();
-        let after = match arguments.since {
-            None => events::first_id(now),
-            Some(Since::Moment(moment)) => events::first_id(moment.at(now)),
-            Some(Since::After(id)) => id,
+        let from = match arguments.since {
+            Some(Since::Moment(moment)) => moment.at(Clock::system().now()),
+            Some(Since::After(id)) => events::time_of(id),
+            None => Timestamp(0),
         };
         let Wanted { kind, shop } = arguments.wanted;
         Follower {
@@ -207,8 +210,10 @@ impl Follower {
             kind,
             json: arguments.json,
             left: arguments.limit,
-            newest: events::time_of(after),
-            after,
+            since: arguments.since,
+            from,
+            position: None,
+            newest: from,
             seen: BTreeSet::new(),
             widths: [24, 29, 20, 14],
             outage: Outage::default(),
@@ -248,6 +253,11 @@ impl Follower {
         let mut tap = Tap::open(&broker.url, &broker.prefix, self.kind.as_str())
             .await
             .map_err(Lost)?;
+        if let Some(position) = self.position {
+            // What came from the broker was not in the sequence of all events.
+            let all_came = events::position_at(&self.db, self.newest).await?;
+            self.position = Some(position.max(all_came));
+        }
         if self.catch_up().await? == Flow::End {
             return Ok(());
         }
@@ -259,19 +269,40 @@ impl Follower {
         }
     }
 
+    /// Where to begin in the database.
+    async fn first_position(&mut self) -> Result<i64> {
+        let db = &self.db;
+        Ok(match self.since {
+            None => event_head::newest(db).await?,
+            Some(Since::Moment(_)) => events::position_at(db, self.from).await?,
+            Some(Since::After(id)) => match events::known_position(db, id).await? {
+                Some(position) => {
+                    self.from = Timestamp(0);
+                    position
+                }
+                None => events::position_at(db, self.from).await?,
+            },
+        })
+    }
+
     /// Shows the events in the database that were not shown yet.
     async fn catch_up(&mut self) -> Result<Flow> {
-        // Events of several transactions become visible when these commit, which need not be in
-        // the sequence of their ids.
-        let looked_at = Clock::system().now().min(self.newest).minus(LATE);
-        let mut from = self.after.max(events::first_id(looked_at));
+        let mut position = match self.position {
+            Some(position) => position,
+            None => self.first_position().await?,
+        };
+        let head = event_head::newest_after(&self.db, position).await?;
         loop {
-            let ids = events::ids_after(&self.db, from, CHUNK).await?;
-            let Some(last) = ids.last() else { break };
-            from = *last;
-            let unseen: Vec<Uuid> = ids.into_iter().filter(|id| self.see(*id)).collect();
-            for event in events::matching(&self.db, &self.filter, unseen).await? {
-                if self.show(&event)? == Flow::End {
+            self.position = Some(position);
+            let next = events::placed_after(&self.db, position, head, CHUNK).await?;
+            let Some(last) = next.last() else { break };
+            position = last.position;
+            let fitting = next
+                .into_iter()
+                .filter(|event| self.fits(&event.kind, event.shop.as_deref()));
+            let ids: Vec<Uuid> = fitting.map(|event| event.id).collect();
+            for event in events::by_ids(&self.db, ids).await? {
+                if self.see(event.id) && self.show(&event)? == Flow::End {
                     return Ok(Flow::End);
                 }
             }
@@ -280,12 +311,17 @@ impl Follower {
         Ok(Flow::On)
     }
 
+    fn fits(&self, kind: &str, shop: Option<&str>) -> bool {
+        let wanted = self.filter.shop.as_str();
+        (wanted.is_empty() || shop == Some(wanted)) && self.kind.fits(kind)
+    }
+
     /// Remembers an id. Returns false if the event was shown before, or is older than the events
     /// to be shown.
     fn see(&mut self, id: Uuid) -> bool {
         self.newest = self.newest.max(events::time_of(id));
-        let unseen = id > self.after && self.seen.insert(id);
-        let late = events::first_id(self.newest.minus(LATE));
+        let unseen = events::time_of(id) >= self.from && self.seen.insert(id);
+        let late = events::first_id(self.newest.minus(events::LATE));
         while self.seen.len() > REMEMBERED && self.seen.first().is_some_and(|id| *id < late) {
             self.seen.pop_first();
         }
@@ -293,9 +329,7 @@ impl Follower {
     }
 
     fn show(&mut self, event: &Envelope) -> Result<Flow> {
-        let shop = self.filter.shop.as_str();
-        let of_shop = shop.is_empty() || event.shop.as_deref() == Some(shop);
-        if !of_shop || !self.kind.fits(&event.kind) {
+        if !self.fits(&event.kind, event.shop.as_deref()) {
             return Ok(Flow::On);
         }
         let line = if self.json {

@@ -127,8 +127,8 @@ pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
     }
 }
 
-/// The writing half, for jobs that were marked done in `tx`. Returns the jobs that follow
-/// from it, stored in the same transaction: notify workers of them after the commit.
+/// The writing half, for jobs that were marked done in `tx`. Returns what follows from it, of which everything is
+/// stored in the same transaction but the events: write these before the commit, and notify workers of the jobs after it.
 pub async fn apply<'a>(
     context: Context<'a>,
     tx: &mut Tx,
@@ -148,7 +148,7 @@ pub async fn apply<'a>(
     // Boxed: their futures are large, and every caller's would hold them.
     Box::pin(orders::apply(&mut outbox, tx, &orders)).await?;
     Box::pin(payments::apply(&mut outbox, tx, &payments)).await?;
-    outbox.write(tx).await?;
+    outbox.write_rows(tx).await?;
     for prepared in prepared {
         crash_point::work(prepared.job.id.as_u128()).await?;
     }
@@ -217,7 +217,6 @@ pub async fn record<'a>(
         Answer::NotAsked => {}
     }
     outbox.write(tx).await?;
-    outbox.audit(tx).await?;
     crash_point::work(job.id.as_u128()).await?;
     Ok(outbox)
 }
@@ -242,13 +241,14 @@ pub async fn discard(db: &Db, providers: &Providers, answer: &Answer) -> sql::Re
     Ok(())
 }
 
-/// Writes what follows from a call that is given up, in the transaction that dead-letters its job.
-pub async fn on_exhausted(
-    context: Context<'_>,
+/// Writes what follows from a call that is given up, in the transaction that dead-letters its job. Jobs of one message
+/// that write are no calls, and nothing follows from them.
+pub async fn on_exhausted<'a>(
+    context: Context<'a>,
     tx: &mut Tx,
     job: &Job,
     error: &str,
-) -> sql::Result<()> {
+) -> sql::Result<Outbox<'a>> {
     let mut outbox = Outbox::of(context, job);
     match job.kind.row().exhausted {
         Exhausted::Nothing => {}
@@ -264,5 +264,5 @@ pub async fn on_exhausted(
         Exhausted::RequestFailed => privacy::on_exhausted(&mut outbox, tx, job, error).await?,
     }
     outbox.write(tx).await?;
-    outbox.audit(tx).await
+    Ok(outbox)
 }

@@ -27,8 +27,6 @@ const LEFT: &str = "
     from jobs where state = 'ready'
       and not (kind in ('payments/link', 'payments/end_wait') and run_at > $1 and attempts = 0)
     union all
-    select 'event ' || kind || ' has no position', 0 from events where position is null
-    union all
     select 'an event waits for the endpoint', null from outgoing_webhooks
     union all
     select 'the endpoint is behind',
@@ -237,7 +235,7 @@ async fn check_events(
 ) {
     let rows = installation
         .db
-        .query("select object_id, id, kind from events order by id")
+        .query("select object_id, id, kind from events order by position")
         .fetch_all();
     let mut objects: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
     for row in rows.await.unwrap() {

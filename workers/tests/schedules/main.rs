@@ -237,9 +237,10 @@ async fn read(installation: Arc<Installation>) {
 }
 
 async fn read_on(installation: &Installation, position: &mut i64) {
-    let events = store::events::placed_after(&installation.db, *position, 100)
-        .await
-        .unwrap();
+    let db = &installation.db;
+    let head = store::event_head::newest_after(db, *position).await;
+    let events = store::events::placed_after(db, *position, head.unwrap(), 100).await;
+    let events = events.unwrap();
     for event in events {
         *position = event.position;
         installation

@@ -31,7 +31,7 @@ fn rounds<'a>(batch: &Batch<'a>) -> Vec<Vec<&'a str>> {
 #[test]
 fn no_round_has_two_events_of_one_object() {
     let events = placed(&["a", "b", "a", "a", "c", "b"]);
-    let batch = Batch::of(&events, &BTreeSet::new());
+    let batch = Batch::of(&events, &BTreeMap::new());
     let expected = [vec!["a", "b", "c"], vec!["a", "b"], vec!["a"]];
     assert_eq!(rounds(&batch), expected);
     assert_eq!(batch.events.len(), 6);
@@ -40,7 +40,8 @@ fn no_round_has_two_events_of_one_object() {
 #[test]
 fn what_the_broker_has_confirmed_is_not_sent_again() {
     let events = placed(&["a", "b", "a"]);
-    let batch = Batch::of(&events, &BTreeSet::from([7, 9]));
+    let confirmed = |place: usize| (events[place].0, events[place].1.id);
+    let batch = Batch::of(&events, &BTreeMap::from([confirmed(0), confirmed(2)]));
     assert_eq!(rounds(&batch), [vec!["b"]]);
     assert_eq!(batch.events.len(), 3, "the cursor can pass all of them");
 }
@@ -50,8 +51,15 @@ fn an_object_with_very_many_events_ends_the_batch() {
     let mut objects = vec!["a"; ROUNDS];
     objects.extend(["b", "a", "c"]);
     let events = placed(&objects);
-    let batch = Batch::of(&events, &BTreeSet::new());
+    let batch = Batch::of(&events, &BTreeMap::new());
     assert_eq!(batch.rounds.len(), ROUNDS);
     assert_eq!(rounds(&batch)[0], ["a", "b"], "c would be sent twice");
     assert_eq!(batch.events.len(), ROUNDS + 1);
+}
+
+#[test]
+fn another_event_at_the_position_of_a_confirmed_one_is_sent() {
+    let events = placed(&["a", "b"]);
+    let lost = BTreeMap::from([(events[0].0, Uuid::now_v7())]);
+    assert_eq!(rounds(&Batch::of(&events, &lost)), [vec!["a", "b"]]);
 }

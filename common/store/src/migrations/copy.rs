@@ -11,6 +11,7 @@ mod tables;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::event_head;
 use crate::sql::{self, Cell, Db, Query, Result, Row, Tx};
 use tables::{Column, TABLES, Table, digest_into, values};
 
@@ -139,6 +140,7 @@ pub async fn copy(
         }
     }
     target.commit().await?;
+    event_head::raise(to).await?;
     let mark = "create table moved_to (place text not null)";
     source.query(mark).execute().await?;
     let mark = "insert into moved_to (place) values ($1)";

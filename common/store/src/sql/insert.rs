@@ -8,24 +8,24 @@ use super::{Result, Row, Value};
 /// The most placeholders that one SQLite statement gets. SQLite's compiled-in limit is 32,766.
 const SQLITE_PLACEHOLDERS: usize = 30_000;
 
-/// Inserts with `unnest` of one array for each column, so that the statement's text and plan are
-/// the same for any number of rows.
+/// The placeholders for the columns of rows like this one, for `unnest`: an array for each column, so that the
+/// statement's text and plan are the same for any number of rows.
+pub(super) fn arrays(row: &[Cell<'_>]) -> String {
+    let array = |(n, (_, value)): (usize, &Cell<'_>)| format!("${n}::{}[]", value.postgres_type());
+    let arrays: Vec<String> = (1..).zip(row).map(array).collect();
+    arrays.join(", ")
+}
+
+/// Runs a statement with [`arrays`] of these rows.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 pub(super) async fn insert_postgres<'a>(
     connection: &mut PoolConnection<Postgres>,
     persistent: bool,
-    head: &str,
+    sql: String,
     rows: &[impl AsRef<[Cell<'a>]>],
-    rest: &str,
 ) -> Result<Vec<Row>> {
-    let first = rows[0].as_ref();
-    let arrays: Vec<String> = (1..)
-        .zip(first)
-        .map(|(n, (_, value))| format!("${n}::{}[]", value.postgres_type()))
-        .collect();
-    let sql = format!("{head} select * from unnest({}) {rest}", arrays.join(", "));
     let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql)).persistent(persistent);
-    for (column, (_, value)) in first.iter().enumerate() {
+    for (column, (_, value)) in rows[0].as_ref().iter().enumerate() {
         query = match value {
             Value::Int(_) => query.bind(values(rows, column, Value::int)),
             Value::Bytes(_) => query.bind(values(rows, column, Value::bytes)),

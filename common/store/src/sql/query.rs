@@ -302,11 +302,7 @@ async fn run_in(
             elsewhere(sqlite(open(connection)?, sql, values, execute)).await
         }
     };
-    let result = match result {
-        Ok(answer) => tx.crash_points.ran(sql).await.map(|()| answer),
-        Err(error) => return tx.note(Err(error)),
-    };
-    tx.note(result.map_err(Error::Io))
+    tx.ran(sql, result).await
 }
 
 enum Answer {

@@ -10,7 +10,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
 
-use super::insert::{insert_postgres, insert_sqlite, overwriting};
+use super::insert::{arrays, insert_postgres, insert_sqlite, overwriting};
 use super::outdated::Outdated;
 use super::query::Target;
 use super::{
@@ -198,22 +198,22 @@ impl Tx {
         let head = format!("insert into {table} ({})", names.join(", "));
         let result = match &mut self.connection {
             Connection::Postgres(connection) => {
+                let arrays = arrays(first.as_ref());
+                let sql = format!("{head} select * from unnest({arrays}) {rest}");
                 let connection = open(connection)?;
-                in_time(insert_postgres(
-                    connection,
-                    self.persistent,
-                    &head,
-                    &rows,
-                    rest,
-                ))
-                .await
+                in_time(insert_postgres(connection, self.persistent, sql, &rows)).await
             }
             Connection::Sqlite(connection) => {
                 elsewhere(insert_sqlite(open(connection)?, &head, &rows, rest)).await
             }
         };
+        self.ran(&head, result).await
+    }
+
+    /// To be called with the result of each statement.
+    pub(super) async fn ran<T>(&mut self, sql: &str, result: Result<T>) -> Result<T> {
         let result = match result {
-            Ok(rows) => self.crash_points.ran(&head).await.map(|()| rows),
+            Ok(answer) => self.crash_points.ran(sql).await.map(|()| answer),
             Err(error) => return self.note(Err(error)),
         };
         self.note(result.map_err(Error::Io))

@@ -345,7 +345,7 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     .await;
     let rows = service
         .db()
-        .query("select kind, body from events order by id")
+        .query("select kind, body from events order by position")
         .fetch_all()
         .await
         .unwrap();

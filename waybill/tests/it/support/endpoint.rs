@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
+use store::sql::Db;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
@@ -173,33 +174,23 @@ impl StandIn {
         written.iter().all(|id| ids.contains(id))
     }
 
-    /// The same where orders of different shops have the same id.
-    pub fn each_object_in_order(&self) {
+    /// Once repeats are dropped, the events of each object came in their sequence, as far as they are kept.
+    pub async fn in_order(&self, db: &Db) {
+        let ids = db.query("select id from events order by position");
+        let ids: Vec<Uuid> = ids.all(|row| row.get("id")).await.unwrap();
+        let places: HashMap<Uuid, usize> = ids.into_iter().zip(0..).collect();
         let mut seen = BTreeSet::new();
-        let mut last: BTreeMap<(String, String), Uuid> = BTreeMap::new();
+        let mut last: BTreeMap<(String, String), usize> = BTreeMap::new();
         for received in self.accepted() {
+            let Some(place) = places.get(&received.id()) else {
+                continue;
+            };
             if seen.insert(received.id()) {
                 let event = received.event();
                 let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
                 let object = (text("shop"), text("object_id"));
-                let before = last.insert(object.clone(), received.id());
-                assert!(
-                    before.is_none_or(|before| before < received.id()),
-                    "{object:?}"
-                );
-            }
-        }
-    }
-
-    /// Once repeats are dropped, the events of each order came in their sequence.
-    pub fn in_order(&self) {
-        let mut seen = BTreeSet::new();
-        let mut last: BTreeMap<String, Uuid> = BTreeMap::new();
-        for received in self.accepted() {
-            if seen.insert(received.id()) {
-                let object = received.event()["object_id"].as_str().unwrap().to_owned();
-                let before = last.insert(object, received.id());
-                assert!(before.is_none_or(|before| before < received.id()));
+                let before = last.insert(object.clone(), *place);
+                assert!(before.is_none_or(|before| before < *place), "{object:?}");
             }
         }
     }

@@ -193,7 +193,7 @@ pub fn without_texts(mut value: Value) -> Value {
 /// Kinds and bodies of an order's events, in the order of their ids.
 pub async fn events(db: &Db, shop: &str, id: i64) -> Vec<(String, Value)> {
     let rows = db
-        .query("select kind, body from events where shop = $1 and object_id = $2 order by id")
+        .query("select kind, body from events where shop = $1 and object_id = $2 order by position")
         .bind(shop)
         .bind(id.to_string())
         .fetch_all();

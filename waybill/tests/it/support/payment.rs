@@ -117,7 +117,9 @@ pub async fn balances(db: &Db) -> BTreeMap<String, i64> {
 /// Kinds and bodies of the events of a payment, session or subscription.
 pub async fn events(db: &Db, id: &str) -> Vec<(String, Value)> {
     let rows = db
-        .query("select kind, body from events where shop is null and object_id = $1 order by id")
+        .query(
+            "select kind, body from events where shop is null and object_id = $1 order by position",
+        )
         .bind(id)
         .fetch_all()
         .await

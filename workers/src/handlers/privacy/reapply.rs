@@ -422,8 +422,8 @@ async fn record(parts: &Parts, job: &Job, done: &Done) -> Result<()> {
     let mut outbox = Outbox::of(context, job);
     super::note(&mut outbox, &mut tx, job, done).await?;
     outbox.write(&mut tx).await?;
-    outbox.audit(&mut tx).await?;
     tx.commit().await?;
+    outbox.readable(&parts.bus);
     parts.db.erased();
     Ok(())
 }

@@ -1,10 +1,8 @@
 //! Events are read over HTTP: in pages from a cursor on, waited for, and as a stream; every one of
 //! them, in the sequence of its object, whatever the sequence of the commits.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use config::Outlet;
 use domain::api_key::{Rights, Scope, Shops};
 use domain::event::{Event, OrderEvent, PaymentEvent};
 use domain::time::Timestamp;
@@ -12,7 +10,7 @@ use platform::clock::Clock;
 use reqwest::Response;
 use serde_json::{Value, json};
 use store::sql::{Db, Tx};
-use store::{api_keys, event_head, events};
+use store::{api_keys, events};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
@@ -71,7 +69,7 @@ async fn insert(tx: &mut Tx, at: i64, events: Vec<Event>) -> Vec<Uuid> {
             traceparent: None,
         })
         .collect();
-    events::insert(tx, &new, Timestamp(at)).await.unwrap();
+    events::insert(tx, &new).await.unwrap();
     new.iter().map(|event| event.id).collect()
 }
 
@@ -86,46 +84,51 @@ async fn written(db: &Db, at: i64, events: Vec<Event>) -> Vec<Uuid> {
     ids
 }
 
-const OUTLET: Outlet = Outlet::Database;
-
-/// Places all events, as the workers do.
-async fn place(db: &Db) {
-    while !event_head::place(db, 500, OUTLET).await.unwrap().is_empty() {}
-}
-
 #[tokio::test]
-async fn an_event_that_is_committed_after_a_later_one_was_read_is_not_lost() {
+async fn an_event_that_is_committed_after_a_later_one_is_not_lost() {
     let service = service().without_workers().start().await;
     let key = service.api_key().await;
     let now = service.clock().now().0;
     let (earlier, later) = (now, now + 5);
+    let one = vec![fulfilled(SHOP, 1)];
+    let two = vec![fulfilled(SHOP, 2)];
     // SQLite has one writer: there the earlier id is of a transaction that begins later.
-    let mut open = None;
-    if is_distributed() {
-        let mut tx = service.db().begin().await.unwrap();
-        let ids = insert(&mut tx, earlier, vec![fulfilled(SHOP, 1)]).await;
-        open = Some((tx, ids));
+    if !is_distributed() {
+        let second = written(service.db(), later, two).await;
+        let read = page(&service, &key, "").await;
+        assert_eq!(ids(&read), second);
+        let first = written(service.db(), earlier, one).await;
+        assert!(first[0] < second[0]);
+        let next = read["next"].as_str().unwrap();
+        let after = page(&service, &key, &format!("after={next}")).await;
+        assert_eq!(
+            ids(&after),
+            first,
+            "a cursor by id would have passed it over"
+        );
+        service.stop().await;
+        return;
     }
-    let second = written(service.db(), later, vec![fulfilled(SHOP, 2)]).await;
-    place(service.db()).await;
+    let zero = written(service.db(), earlier, vec![fulfilled(SHOP, 0)]).await;
+    let mut open = service.db().begin().await.unwrap();
+    let first = insert(&mut open, earlier, one).await;
+    let second = written(service.db(), later, two).await;
     let read = page(&service, &key, "").await;
-    assert_eq!(ids(&read), second);
-    let first = match open {
-        Some((tx, ids)) => {
-            tx.commit().await.unwrap();
-            ids
-        }
-        None => written(service.db(), earlier, vec![fulfilled(SHOP, 1)]).await,
-    };
-    assert!(first[0] < second[0]);
-    place(service.db()).await;
-    let next = read["next"].as_str().unwrap();
-    let after = page(&service, &key, &format!("after={next}")).await;
     assert_eq!(
-        ids(&after),
-        first,
-        "a cursor by id would have passed it over"
+        ids(&read),
+        zero,
+        "the open transaction holds the later one back"
     );
+    let latest = page(&service, &key, "after=latest").await;
+    assert_eq!(latest["next"], zero[0].to_string());
+    let of_object = page(&service, &key, "object=2").await;
+    assert!(ids(&of_object).is_empty());
+    open.commit().await.unwrap();
+    for cursor in [&read, &latest] {
+        let next = cursor["next"].as_str().unwrap();
+        let after = page(&service, &key, &format!("after={next}")).await;
+        assert_eq!(ids(&after), [first.clone(), second.clone()].concat());
+    }
     service.stop().await;
 }
 
@@ -140,39 +143,61 @@ async fn each_event_is_read_once_and_those_of_an_order_in_their_sequence() {
         }
         all
     };
-    // Several processes place them at a time.
-    let placing = async {
-        loop {
-            let (one, other) = tokio::join!(
-                event_head::place(service.db(), 7, OUTLET),
-                event_head::place(service.db(), 90, OUTLET)
-            );
-            one.unwrap();
-            other.unwrap();
-            tokio::task::yield_now().await;
+    // Somebody reads meanwhile, and has the same in the end.
+    let reading = async {
+        let mut read = Vec::new();
+        let mut query = "limit=7".to_owned();
+        while read.len() < 1200 {
+            let page = page(&service, &key, &query).await;
+            read.extend(ids(&page));
+            if let Some(next) = page["next"].as_str() {
+                query = format!("limit=7&after={next}");
+            }
         }
+        read
     };
-    let all = tokio::select! {
-        all = writing => all,
-        () = placing => unreachable!("it has no end"),
-    };
-    place(service.db()).await;
-    let read = read_all(&service, &key, 37, "").await;
-    assert_eq!(read.len(), all.len());
-    let mut seen = BTreeSet::new();
-    let mut last: BTreeMap<String, Uuid> = BTreeMap::new();
-    for event in &read {
-        let id: Uuid = event["id"].as_str().unwrap().parse().unwrap();
-        assert!(seen.insert(id), "{id} came twice");
-        let object = event["object_id"].as_str().unwrap().to_owned();
-        let earlier = last.insert(object, id);
-        assert!(earlier.is_none_or(|earlier| earlier < id));
-    }
-    assert!(all.iter().all(|id| seen.contains(id)));
+    let (all, read) = tokio::join!(writing, reading);
+    assert_eq!(read, all);
+    let id = |event: &Value| event["id"].as_str().unwrap().parse().unwrap();
+    let again = read_all(&service, &key, 37, "").await;
+    assert_eq!(again.iter().map(id).collect::<Vec<Uuid>>(), all);
     let of_one = read_all(&service, &key, 3, "&object=1007").await;
-    assert_eq!(of_one.len(), 60);
-    assert!(of_one.iter().all(|event| event["object_id"] == "1007"));
-    assert!(of_one.is_sorted_by_key(|event| event["id"].as_str().unwrap().to_owned()));
+    let expected = all.iter().skip(7).step_by(20);
+    assert!(of_one.iter().map(id).eq(expected.copied()));
+    service.stop().await;
+}
+
+/// The stream of somebody who has seen all, while a transaction holds events back.
+#[tokio::test]
+async fn a_stream_goes_on_when_what_held_events_back_has_ended() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let mut live = get(&service, &key, "/api/events/stream").await;
+    heard(&mut live, "retry: 2000\n\n").await;
+    let now = service.clock().now().0;
+    if !is_distributed() {
+        written(service.db(), now, vec![fulfilled(SHOP, 1)]).await;
+        heard(&mut live, "\"object_id\":\"1\"").await;
+        service.stop().await;
+        return;
+    }
+    for is_committed in [true, false] {
+        let mut open = service.db().begin().await.unwrap();
+        insert(&mut open, now, vec![fulfilled(SHOP, 1)]).await;
+        let second = written(service.db(), now, vec![fulfilled(SHOP, 2)]).await;
+        let early = timeout(Duration::from_secs(1), heard(&mut live, "event: "));
+        assert!(early.await.is_err(), "nothing comes while it is open");
+        if is_committed {
+            open.commit().await.unwrap();
+            let both = heard(&mut live, &second[0].to_string()).await;
+            assert!(both.contains("\"object_id\":\"1\""), "{both}");
+        } else {
+            open.rollback().await.unwrap();
+            let one = heard(&mut live, &second[0].to_string()).await;
+            assert!(!one.contains("\"object_id\":\"1\""), "{one}");
+        }
+        heard(&mut live, "\n\n").await;
+    }
     service.stop().await;
 }
 
@@ -193,7 +218,6 @@ async fn events_are_filtered_by_type_shop_and_object_and_a_key_of_shops_sees_the
         payment,
     ];
     let all = written(service.db(), now, all).await;
-    place(service.db()).await;
     let key = service.api_key().await;
     let read = async |key: &str, query: &str| ids(&page(&service, key, query).await);
     assert_eq!(read(&key, "").await, all);
@@ -252,7 +276,6 @@ async fn a_cursor_whose_event_is_no_longer_kept_passes_nothing_over() {
             .await,
         );
     }
-    place(service.db()).await;
     let mut tx = service.db().begin().await.unwrap();
     let delete = tx.query("delete from events where id = $1").bind(all[1]);
     delete.execute().await.unwrap();

@@ -249,7 +249,7 @@ async fn while_the_queue_of_endpoints_is_paused_they_get_nothing_and_then_everyt
     let events = service.count("select count(*) as n from events").await;
     let events = usize::try_from(events).unwrap();
     eventually("all are delivered", async || stand_in.ids().len() == events).await;
-    stand_in.in_order();
+    stand_in.in_order(service.db()).await;
     service.stop().await;
 }
 

@@ -4,12 +4,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use domain::event::{Event, OrderEvent};
 use domain::job::{Queue, State};
 use futures_util::{StreamExt as _, stream};
-use store::jobs;
 use store::sql::Db;
+use store::{event_head, events, jobs};
 use tempfile::TempDir;
+use uuid::Uuid;
 
+use crate::both::api::events::{UNPUBLISHED, write};
 use crate::support::backend::{Backend, environment};
 use crate::support::delivery::{Delivery, order};
 use crate::support::process::{self, Process, free_port, is_ready, settings};
@@ -174,6 +177,11 @@ async fn everything_works(backend: &Backend, url: &str) {
         let expected = ORDERS.cast_signed();
         assert_eq!(count.get::<i64>("n").unwrap(), expected, "{table}");
     }
+    eventually("all events are out", async || {
+        let unpublished = direct.query(UNPUBLISHED).fetch_one().await.unwrap();
+        unpublished.get::<i64>("n").unwrap() == 0
+    })
+    .await;
     let held = "select count(*) as n from pg_stat_activity
                 where datname = current_database() and state like 'idle in transaction%'
                   and state_change < now() - interval '1 second'";
@@ -188,6 +196,36 @@ async fn everything_works(backend: &Backend, url: &str) {
     for process in &mut processes {
         assert!(process.terminate().await.success());
     }
+    events_wait_for_those_before_them(url).await;
+}
+
+/// A transaction that is open holds events back, also with a connection of the server that others use afterwards.
+async fn events_wait_for_those_before_them(url: &str) {
+    let db = Db::open(url, 3).await.unwrap();
+    let head = async || event_head::newest(&db).await.unwrap();
+    let before = head().await;
+    for is_committed in [true, false] {
+        let mut open = db.begin().await.unwrap();
+        let what = Event::of_order("shop.example", 1, OrderEvent::Fulfilled);
+        let new = events::NewEvent {
+            id: Uuid::now_v7(),
+            event: what,
+            traceparent: None,
+        };
+        events::insert(&mut open, &[new]).await.unwrap();
+        write(&db, 1, 3).await;
+        let held = head().await;
+        if is_committed {
+            assert_eq!(held, before);
+            open.commit().await.unwrap();
+            assert_eq!(head().await, before + 4);
+        } else {
+            assert_eq!(held, before + 4);
+            open.rollback().await.unwrap();
+            assert_eq!(head().await, before + 8);
+        }
+    }
+    db.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

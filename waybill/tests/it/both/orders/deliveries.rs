@@ -139,7 +139,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
     );
     let event = service
         .db()
-        .query("select body from events order by id")
+        .query("select body from events order by position")
         .fetch_one()
         .await
         .unwrap();

@@ -81,7 +81,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("qr_codes", "shop order_id kind url modules created_at"),
     (
         "events",
-        "id kind shop object_id body created_at traceparent position",
+        "position id kind shop object_id body traceparent created_at",
     ),
     ("event_head", "id position"),
     ("broker_cursor", "id position"),

@@ -411,8 +411,9 @@ async fn insert_many(service: &Service, orders: i64) {
     let now = service.clock().now().0;
     let ids: Vec<Uuid> = (0..orders).map(|_| service.clock().id()).collect();
     let mut tx = service.db().begin().await.unwrap();
-    let rows = ids.iter().map(|id| {
+    let rows = (1_000_000..).zip(&ids).map(|(position, id)| {
         [
+            column("position", position),
             column("id", *id),
             column("kind", "order.created"),
             column("shop", SHOP),

@@ -834,7 +834,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         .collect();
     are_right(&db, &sandbox, &orders, models).await;
     callers.are_right(&answered, &db).await;
-    world.endpoint.each_object_in_order();
+    world.endpoint.in_order(&db).await;
     let books = ledger::verify(&db).await.unwrap();
     assert!(books.wrong.is_empty(), "{:?}", books.wrong);
     let key = Token::new(PRIVACY_KEY.to_owned());

@@ -46,6 +46,6 @@ async fn heavy_each_delivery_has_its_effect_once_wherever_its_process_dies() {
     let _process = world.finish().await;
     are_conserved(&world.db, &world.posted).await;
     are_right(&world.db, &world.sandbox, &orders, models).await;
-    world.endpoint.each_object_in_order();
+    world.endpoint.in_order(&world.db).await;
     world.db.close().await;
 }

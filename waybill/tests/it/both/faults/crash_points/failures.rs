@@ -214,7 +214,7 @@ async fn are_right(world: &World, spoilt: i64) {
     let created = world.sandbox.storefront().created();
     assert!(created.values().all(|times| *times == 1), "{created:?}");
     assert_eq!(i64::try_from(created.len()).unwrap(), orders);
-    world.endpoint.each_object_in_order();
+    world.endpoint.in_order(&world.db).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,7 +51,6 @@ impl On {
 /// The transactions at whose moments a process is ended, by the function in which they begin.
 pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("ingress::intake::commit", Deliveries, Both),
-    ("store::event_head::place", Deliveries, Both),
     ("store::broker_cursor::advance", Deliveries, Distributed),
     ("store::leases::take", Deliveries, Both),
     ("store::refunds::begin_try", Deliveries, Both),
@@ -202,6 +201,8 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("operators::setup::import", ONE_CHANGE),
     ("ingress::refused_log::write", ONE_ROW),
     ("store::api_keys::note_use", ONE_ROW),
+    ("store::broker_cursor::begin", ONE_ROW),
+    ("store::broker_cursor::end", ONE_ROW),
     ("store::bulk_operations::change", ONE_CHANGE),
     ("store::bulk_operations::confirm", ONE_CHANGE),
     ("store::bulk_operations::note_error", ONE_ROW),
@@ -213,6 +214,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     (
         "store::device_codes::expire",
         "The end of a login that is over: a repetition says the same.",
+    ),
+    (
+        "store::event_head::raise",
+        "Only in a database that was made of another one; the next start does it again.",
     ),
     (
         "store::erasure::file::rewrite",

@@ -1,0 +1,382 @@
+//! Readers of events miss none and see those of an object in their sequence, whatever the transactions that write them do.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::event::{Event, OrderEvent, OrderSummary};
+use domain::time::Timestamp;
+use futures_util::future::join_all;
+use platform::clock::Clock;
+use store::broker_cursor::{self, NO_BROKER};
+use store::events::{self, NewEvent};
+use store::sql::{Db, Tx, column};
+use store::{event_head, migrations};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use super::migrations::Own;
+use super::sql::{postgres, times};
+
+const SHOP: &str = "shop.example";
+const SOON: Duration = Duration::from_secs(10);
+
+async fn with_tables() -> Own {
+    let own = Own::new().await;
+    migrations::apply(&own.db).await.unwrap();
+    own
+}
+
+/// The events `numbers` of an order, each with its number.
+fn of_order(order: i64, numbers: std::ops::Range<i64>) -> Vec<NewEvent> {
+    let event = |number: i64| NewEvent {
+        id: Clock::system().id(),
+        event: Event::of_order(
+            SHOP,
+            order,
+            OrderEvent::Updated(OrderSummary {
+                currency: None,
+                total_price: Some(number.to_string()),
+                financial_status: None,
+                fulfillment_status: None,
+            }),
+        ),
+        traceparent: None,
+    };
+    numbers.map(event).collect()
+}
+
+async fn insert(tx: &mut Tx, order: i64) -> Uuid {
+    let new = of_order(order, 0..1);
+    events::insert(tx, &new).await.unwrap();
+    new[0].id
+}
+
+async fn written(db: &Db, order: i64) -> Uuid {
+    let mut tx = db.begin().await.unwrap();
+    let id = insert(&mut tx, order).await;
+    tx.commit().await.unwrap();
+    id
+}
+
+/// Somebody who follows events.
+#[derive(Default)]
+struct Reader {
+    position: i64,
+    read: Vec<Uuid>,
+    /// The next number of each order.
+    numbers: BTreeMap<String, i64>,
+}
+
+impl Reader {
+    /// Reads what there is, and returns it.
+    async fn look(&mut self, db: &Db) -> Vec<Uuid> {
+        let from = self.read.len();
+        let head = event_head::newest_after(db, self.position).await.unwrap();
+        for (position, event) in events::after(db, self.position, head, 1000).await.unwrap() {
+            assert!(position > self.position);
+            self.position = position;
+            self.read.push(event.id);
+            let data: serde_json::Value = serde_json::from_str(event.data.get()).unwrap();
+            let number: i64 = data["total_price"].as_str().unwrap().parse().unwrap();
+            let next = self.numbers.entry(event.object_id.clone()).or_default();
+            if number > 0 {
+                assert_eq!(number, *next, "of order {}", event.object_id);
+            }
+            *next = number + 1;
+        }
+        self.read[from..].to_vec()
+    }
+
+    async fn sees(&mut self, db: &Db, id: Uuid) {
+        let look = async {
+            while !self.look(db).await.contains(&id) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(timeout(SOON, look).await.is_ok(), "{id} cannot be read");
+    }
+}
+
+/// It needs two transactions that write at a time.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: scripts/test distributed"]
+async fn an_event_is_read_when_all_before_it_are_there_or_will_never_be() {
+    let own = with_tables().await;
+    let db = &own.db;
+    let mut reader = Reader::default();
+    let before = written(db, 1).await;
+    let mut first = db.begin().await.unwrap();
+    let mut second = db.begin().await.unwrap();
+    let of_first = insert(&mut first, 1).await;
+    let of_second = insert(&mut second, 2).await;
+    let of_third = written(db, 3).await;
+    assert_eq!(reader.look(db).await, [before]);
+    second.commit().await.unwrap();
+    assert!(reader.look(db).await.is_empty(), "the first one is open");
+    first.commit().await.unwrap();
+    assert_eq!(reader.look(db).await, [of_first, of_second, of_third]);
+
+    let mut first = db.begin().await.unwrap();
+    insert(&mut first, 1).await;
+    let after = written(db, 2).await;
+    assert!(reader.look(db).await.is_empty());
+    first.rollback().await.unwrap();
+    assert_eq!(reader.look(db).await, [after], "the others are never used");
+    let again = Reader::default().look(db).await;
+    assert_eq!(again, [before, of_first, of_second, of_third, after]);
+    own.end().await;
+}
+
+/// While the first ones of many events have their positions, and the last ones have none yet.
+#[tokio::test]
+async fn events_of_a_long_insert_are_not_passed_over() {
+    const MANY: i64 = 20_000;
+    let own = with_tables().await;
+    let db = &own.db;
+    let many = of_order(1, 0..MANY);
+    let is_over = AtomicBool::new(false);
+    let long = async {
+        let mut tx = db.begin().await.unwrap();
+        events::insert(&mut tx, &many).await.unwrap();
+        tx.commit().await.unwrap();
+        is_over.store(true, Ordering::SeqCst);
+    };
+    let beside = async {
+        let mut reader = Reader::default();
+        while !is_over.load(Ordering::SeqCst) {
+            written(db, 2).await;
+            reader.look(db).await;
+        }
+        while !reader.look(db).await.is_empty() {}
+        reader.read
+    };
+    let ((), read) = tokio::join!(long, beside);
+    let all = db.query("select id from events order by position");
+    let all: Vec<Uuid> = all.all(|row| row.get("id")).await.unwrap();
+    assert!(all.len() > many.len());
+    assert!(read == all, "{} of {} were read", read.len(), all.len());
+    own.end().await;
+}
+
+/// However long it takes.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: scripts/test distributed"]
+async fn a_transaction_that_has_written_no_event_holds_none_back() {
+    let own = with_tables().await;
+    let db = &own.db;
+    let mut reader = Reader::default();
+    let mut reading = db.snapshot().await.unwrap();
+    reading.query("select 1 as n from events").fetch_all().await.unwrap();
+    let mut writing = db.begin().await.unwrap();
+    let lease = "insert into leases (name, holder, expires_at) values ('long', $1, 0)";
+    let lease = writing.query(lease).bind(Uuid::now_v7());
+    lease.execute().await.unwrap();
+    writing.savepoint().await.unwrap();
+    insert(&mut writing, 1).await;
+    writing.undo_to_savepoint().await.unwrap();
+    let first = written(db, 2).await;
+    assert_eq!(reader.look(db).await, [first]);
+    // It is given an earlier transaction's number, and a later position.
+    let last = insert(&mut writing, 2).await;
+    writing.commit().await.unwrap();
+    assert_eq!(reader.look(db).await, [last]);
+    reading.rollback().await.unwrap();
+    own.end().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: scripts/test distributed"]
+async fn a_writer_that_has_stopped_holds_events_back_until_the_server_ends_it() {
+    let own = with_tables().await;
+    let db = &own.db;
+    let mut reader = Reader::default();
+    let mut stopped = db.begin().await.unwrap();
+    let limit = "set local idle_in_transaction_session_timeout = '500ms'";
+    stopped.query(limit).execute().await.unwrap();
+    insert(&mut stopped, 1).await;
+    let later = written(db, 2).await;
+    assert!(reader.look(db).await.is_empty());
+    reader.sees(db, later).await;
+    assert!(stopped.commit().await.is_err());
+    assert_eq!(reader.read, [later]);
+    own.end().await;
+}
+
+/// A look that was made before a mark was taken holds, although the mark is below it.
+#[tokio::test]
+async fn the_head_does_not_go_back() {
+    let own = with_tables().await;
+    let db = &own.db;
+    assert_eq!(event_head::newest(db).await.unwrap(), 0);
+    for order in 1..=3 {
+        written(db, order).await;
+    }
+    assert_eq!(event_head::newest(db).await.unwrap(), 3);
+    assert_eq!(event_head::newest_after(db, 3).await.unwrap(), 3);
+    if postgres().is_some() {
+        let mut open = db.begin().await.unwrap();
+        insert(&mut open, 1).await;
+        written(db, 2).await;
+        for (known, head) in [(0, 3), (2, 3), (3, 3), (4, 4), (9, 3)] {
+            let newest = event_head::newest_after(db, known).await.unwrap();
+            assert_eq!(newest, head, "after {known}");
+        }
+        open.rollback().await.unwrap();
+    }
+    own.end().await;
+}
+
+/// How long it lasts. With `STORM_TIMES=100` it is five minutes.
+const STORM: Duration = Duration::from_secs(3);
+const ORDERS: i64 = 5;
+
+/// Numbers that look random.
+struct Random(AtomicU64);
+
+impl Random {
+    fn below(&self, end: u64) -> u64 {
+        let mut number = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (number ^ (number >> 31)) % end
+    }
+
+    async fn pause(&self) {
+        if self.below(3) == 0 {
+            sleep(Duration::from_micros(self.below(3_000))).await;
+        }
+    }
+}
+
+/// Writes transaction after transaction. Each locks an order, as those that change one do, some after they have written
+/// something else; a few do not commit.
+async fn write(db: &Db, random: &Random, next: &BTreeMap<i64, AtomicI64>, until: Instant) {
+    while Instant::now() < until {
+        let mut tx = db.begin().await.unwrap();
+        if random.below(2) == 0 {
+            let row = [
+                column("id", Clock::system().id()),
+                column("name", SHOP),
+                column("name_key", Clock::system().id().to_string()),
+                column("created_at", Timestamp(0)),
+            ];
+            tx.insert("orgs", vec![row], "").await.unwrap();
+            random.pause().await;
+        }
+        let order = random.below(ORDERS.unsigned_abs()).cast_signed();
+        tx.lock(order).await.unwrap();
+        let number = &next[&order];
+        let first = number.load(Ordering::SeqCst);
+        let end = first + 1 + random.below(4).cast_signed();
+        if random.below(8) == 0 {
+            tx.savepoint().await.unwrap();
+            let lost = of_order(order, first..end);
+            events::insert(&mut tx, &lost).await.unwrap();
+            random.pause().await;
+            tx.undo_to_savepoint().await.unwrap();
+        }
+        let new = of_order(order, first..end);
+        events::insert(&mut tx, &new).await.unwrap();
+        random.pause().await;
+        if random.below(8) == 0 {
+            tx.rollback().await.unwrap();
+        } else {
+            number.store(end, Ordering::SeqCst);
+            tx.commit().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_event_is_missed_and_none_of_an_object_comes_out_of_turn() {
+    let own = with_tables().await;
+    let db = &own.db;
+    let random = Random(AtomicU64::new(7));
+    let next: BTreeMap<i64, AtomicI64> = (0..ORDERS).map(|it| (it, AtomicI64::new(0))).collect();
+    let until = Instant::now() + STORM * times("STORM_TIMES");
+    let writing = join_all((0..5).map(|_| write(db, &random, &next, until)));
+    let reading = join_all((0..2).map(|_| async {
+        let mut reader = Reader::default();
+        while Instant::now() < until {
+            reader.look(db).await;
+        }
+        reader
+    }));
+    let (_, readers) = tokio::join!(writing, reading);
+    let all = db.query("select id from events order by position");
+    let all: Vec<Uuid> = all.all(|row| row.get("id")).await.unwrap();
+    let written: i64 = next.values().map(|it| it.load(Ordering::SeqCst)).sum();
+    assert_eq!(i64::try_from(all.len()).unwrap(), written);
+    assert!(written > 100, "{written}");
+    for mut reader in readers {
+        while !reader.look(db).await.is_empty() {}
+        assert_eq!(reader.read, all);
+    }
+    own.end().await;
+}
+
+/// A copy or a replication of rows has the positions, and not the sequence from which they were taken.
+#[tokio::test]
+async fn a_database_that_was_made_of_another_one_goes_on_after_its_positions() {
+    let own = with_tables().await;
+    let db = &own.db;
+    broker_cursor::end(db).await.unwrap();
+    assert_eq!(broker_cursor::position(db).await.unwrap(), NO_BROKER);
+    written(db, 1).await;
+    let mut tx = db.begin().await.unwrap();
+    let row = [
+        column("position", 500),
+        column("id", Clock::system().id()),
+        column("kind", "order.fulfilled"),
+        column("shop", SHOP),
+        column("object_id", "1"),
+        column("body", "{}"),
+        column("created_at", Timestamp(0)),
+    ];
+    tx.insert("events", vec![row], "").await.unwrap();
+    let waiting = [
+        column("endpoint_id", Uuid::nil()),
+        column("event_id", Uuid::nil()),
+        column("position", 700),
+        column("shop", SHOP),
+        column("object_id", "1"),
+        column("job_id", Uuid::nil()),
+    ];
+    tx.insert("outgoing_webhooks", vec![waiting], "").await.unwrap();
+    tx.commit().await.unwrap();
+    let (one, two) = tokio::join!(migrations::apply(db), migrations::apply(db));
+    one.unwrap();
+    two.unwrap();
+    let next = written(db, 1).await;
+    assert_eq!(events::position_of(db, next).await.unwrap(), 701);
+    migrations::apply(db).await.unwrap();
+    let next = written(db, 1).await;
+    assert_eq!(events::position_of(db, next).await.unwrap(), 702);
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_broker_that_is_added_later_is_not_sent_what_happened_before() {
+    let own = with_tables().await;
+    let db = &own.db;
+    let position = async || broker_cursor::position(db).await.unwrap();
+    broker_cursor::begin(db, 0).await.unwrap();
+    assert_eq!(position().await, 0, "from the beginning, if there was one always");
+    broker_cursor::end(db).await.unwrap();
+    written(db, 1).await;
+    broker_cursor::end(db).await.unwrap();
+    assert_eq!(position().await, NO_BROKER);
+    let head = event_head::newest(db).await.unwrap();
+    broker_cursor::begin(db, head).await.unwrap();
+    assert_eq!(position().await, 1);
+    broker_cursor::begin(db, 0).await.unwrap();
+    assert_eq!(position().await, 1, "it has begun already");
+    written(db, 1).await;
+    broker_cursor::end(db).await.unwrap();
+    assert_eq!(position().await, 1, "it gets what it did not get before it was removed");
+    broker_cursor::advance(db, 2).await.unwrap();
+    broker_cursor::end(db).await.unwrap();
+    assert_eq!(position().await, NO_BROKER);
+    own.end().await;
+}
