@@ -291,9 +291,6 @@ create table orders (
     part_versions text,
     -- How many versions have been stored in this row, including this one.
     revision bigint not null default 1,
-    -- The time in the id of the order's last event. The next event's id gets a later time,
-    -- whatever the clocks say.
-    events_at bigint not null default 0,
     created_at bigint not null,
     updated_at bigint not null,
     -- When the order's person was erased.
@@ -525,9 +522,6 @@ create table payments (
     failure text,
     -- Which event reported each of the parts, by name, as JSON.
     versions text not null,
-    -- The time in the id of the payment's last event. The next event's id gets a later time,
-    -- whatever the clocks say.
-    events_at bigint not null default 0,
     -- How many ledger entries the payment has.
     entries bigint not null default 0,
     created_at bigint not null,
@@ -597,7 +591,6 @@ create table checkout_sessions (
     -- The order that the session belongs to. Null when the session sells nothing.
     shop text,
     order_id bigint,
-    events_at bigint not null,
     created_at bigint not null,
     updated_at bigint not null
 );
@@ -636,7 +629,6 @@ create table subscriptions (
     pact_id text,
     -- As in payments.
     versions text not null,
-    events_at bigint not null,
     created_at bigint not null,
     updated_at bigint not null
 );

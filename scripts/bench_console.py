@@ -103,8 +103,8 @@ class Rows:
             ("invoices", "id subscription payment_id is_first created_at",
              ((f"in_{n}", f"sub_{n if n < self.orders else self.orders // 2}", f"pi_{n % self.orders}", int(n < self.orders),
                self.now) for n in range(self.orders + 36))),
-            ("subscriptions", "id period_end_at customer_id pact_id versions events_at created_at updated_at",
-             ((f"sub_{n}", self.now, f"cus_{n}", f"pact-{n}", "{}", self.now, self.ordered(n), self.ordered(n))
+            ("subscriptions", "id period_end_at customer_id pact_id versions created_at updated_at",
+             ((f"sub_{n}", self.now, f"cus_{n}", f"pact-{n}", "{}", self.ordered(n), self.ordered(n))
               for n in range(self.orders))),
             ("users", "id provider_id login login_key created_at",
              ((id_at(self.now, n, 8), n + 1, f"user-{n}", f"user-{n}", self.now) for n in range(self.orders // 10))),

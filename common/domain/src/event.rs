@@ -12,7 +12,6 @@ mod order;
 mod pattern;
 mod payment;
 mod privacy;
-mod time;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,7 +22,6 @@ pub use self::order::{OrderEvent, OrderSummary, RequestedLine, RestockedLine, Tr
 pub use self::pattern::{NotAPattern, Pattern};
 pub use self::payment::{CheckoutEvent, PaymentEvent, SubscriptionEvent};
 pub use self::privacy::{PrivacyEvent, RequestDeadline};
-pub use self::time::LastEvent;
 
 /// Entries of a list in an event. A broker refuses a message that is too large.
 pub const MOST_LISTED: usize = 1000;

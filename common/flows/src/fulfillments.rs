@@ -31,14 +31,15 @@ pub async fn fail(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, error: &str) 
     let Ok(key) = order_key(job) else {
         return Ok(());
     };
-    let Some(entry) = records::load(tx, &[&key]).await?.remove(&key) else {
+    if records::load(tx, &[&key]).await?.is_empty() {
         return Ok(());
-    };
+    }
     let failed = ProviderState::Failed;
     if !fulfillments::answered(tx, &key, job.id, failed, None, outbox.now).await? {
         return Ok(());
     }
     let error = error.to_owned();
     let event = OrderEvent::FulfillmentFailed { error };
-    outbox.save_with_event(tx, &key, entry, event).await
+    outbox.order_event(&key, event);
+    Ok(())
 }

@@ -21,7 +21,7 @@ mod update;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use domain::event::{LastEvent, OrderEvent};
+use domain::event::OrderEvent;
 use domain::job::Internal;
 use domain::order::OrderKey;
 use domain::order::outcome::FulfillmentState;
@@ -29,7 +29,7 @@ use domain::order::record::{Cancellation, Record};
 use domain::time::Timestamp;
 use serde_json::json;
 use store::fulfillments::{self, Moved};
-use store::orders::records::{self, OrderEntry};
+use store::orders::records;
 use store::sql::{self, Tx};
 
 pub use deliveries::{Task, apply, prepare};
@@ -40,7 +40,7 @@ use crate::outbox::Outbox;
 use update::{OrderUpdate, load_updates};
 
 /// Orders that a message brings news of, by their keys.
-type Incoming = BTreeMap<OrderKey, OrderEntry>;
+type Incoming = BTreeMap<OrderKey, Record>;
 
 /// QR codes that were drawn before the transaction was opened, by their orders.
 type TrackingCodes = HashMap<OrderKey, TrackingCode>;
@@ -53,12 +53,12 @@ fn payment_reference(key: &OrderKey, record: &Record) -> String {
 }
 
 /// Adds a record to those that a message brings. Two records of one order are merged.
-fn add(incoming: &mut Incoming, key: OrderKey, record: Record, now: Timestamp) {
-    if let Some(entry) = incoming.get_mut(&key) {
-        entry.record.merge(record);
-    } else {
-        let events_at = LastEvent::before(now).reserve();
-        incoming.insert(key, OrderEntry { record, events_at });
+fn add(incoming: &mut Incoming, key: OrderKey, record: Record) {
+    match incoming.get_mut(&key) {
+        Some(known) => known.merge(record),
+        None => {
+            incoming.insert(key, record);
+        }
     }
 }
 
@@ -99,12 +99,8 @@ async fn finish(outbox: &mut Outbox<'_>, tx: &mut Tx, mut updates: Vec<OrderUpda
     for update in &mut updates {
         events::follow(outbox, tx, update).await?;
     }
-    let to_save = updates.iter_mut().filter_map(|update| {
-        let has_more_events = update.last_event > update.after.events_at;
-        update.after.events_at = update.last_event.max(update.after.events_at);
-        (has_more_events || update.is_settled_anew).then_some(&*update)
-    });
-    save(tx, to_save, now).await?;
+    let settled = updates.iter().filter(|update| update.is_settled_anew);
+    save(tx, settled, now).await?;
     outbox.causation.follow([]);
     Ok(())
 }
@@ -114,7 +110,7 @@ async fn save(
     updates: impl Iterator<Item = &OrderUpdate>,
     now: Timestamp,
 ) -> Result<()> {
-    let rows: Vec<(&OrderKey, &OrderEntry)> =
+    let rows: Vec<(&OrderKey, &Record)> =
         updates.map(|update| (&update.key, &update.after)).collect();
     Ok(records::save(tx, &rows, now).await?)
 }
@@ -125,15 +121,15 @@ async fn close(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     key: &OrderKey,
-    mut entry: OrderEntry,
+    mut record: Record,
     reason: &str,
     event: OrderEvent,
 ) -> sql::Result<()> {
-    entry.record.cancelled = Some(Cancellation {
+    record.cancelled = Some(Cancellation {
         at: outbox.now.0,
         reason: Some(reason.to_owned()),
     });
-    entry.record.waits_until = None;
+    record.waits_until = None;
     let moved = Moved {
         key,
         state: FulfillmentState::Cancelled,
@@ -141,7 +137,8 @@ async fn close(
         requested: None,
     };
     fulfillments::save(tx, &[moved], outbox.now).await?;
-    outbox.save_with_event(tx, key, entry, event).await
+    outbox.order_event(key, event);
+    records::save(tx, &[(key, &record)], outbox.now).await
 }
 
 /// Inserts the order of a checkout whose agreement was made a moment ago. So there is neither a
@@ -155,7 +152,7 @@ pub(crate) async fn insert_of_checkout(
 ) -> Result<()> {
     let mut incoming = Incoming::new();
     let codes = TrackingCodes::from([(key.clone(), code)]);
-    add(&mut incoming, key, record, outbox.now);
+    add(&mut incoming, key, record);
     let mut updates = load_updates(tx, incoming, codes, outbox.now).await?;
     rows::write(outbox, tx, &updates).await?;
     for update in &mut updates {
@@ -172,14 +169,14 @@ pub(crate) async fn call_off(
     key: &OrderKey,
     reason: &str,
 ) -> Result<()> {
-    let Some(entry) = records::load(tx, &[key]).await?.remove(key) else {
+    let Some(record) = records::load(tx, &[key]).await?.remove(key) else {
         return Ok(());
     };
     let cancelled = OrderEvent::Cancelled {
         cancelled_at: outbox.now,
         reason: Some(reason.to_owned()),
     };
-    Ok(close(outbox, tx, key, entry, reason, cancelled).await?)
+    Ok(close(outbox, tx, key, record, reason, cancelled).await?)
 }
 
 /// Makes or completes the orders of checkout sessions. The caller has locked their agreements.
@@ -193,7 +190,7 @@ pub(crate) async fn of_sessions(
     }
     let mut incoming = Incoming::new();
     for (key, record) in records {
-        add(&mut incoming, key, record, outbox.now);
+        add(&mut incoming, key, record);
     }
     absorb(outbox, tx, incoming, TrackingCodes::new()).await
 }
@@ -210,7 +207,7 @@ pub async fn confirmed(
         return Ok(());
     }
     let mut incoming = Incoming::new();
-    add(&mut incoming, key, record, outbox.now);
+    add(&mut incoming, key, record);
     absorb(outbox, tx, incoming, TrackingCodes::new()).await
 }
 
@@ -225,10 +222,7 @@ pub(crate) async fn settle_again(
     }
     let keys: Vec<&OrderKey> = keys.iter().collect();
     let orders = records::load(tx, &keys).await?.into_iter();
-    let updates = orders.map(|(key, before)| {
-        let last_event = before.events_at;
-        OrderUpdate::new(key, Some(before.clone()), before, last_event)
-    });
+    let updates = orders.map(|(key, before)| OrderUpdate::new(key, Some(before.clone()), before));
     finish(outbox, tx, updates.collect()).await
 }
 
@@ -244,12 +238,11 @@ pub(crate) async fn end_wait(
     }
     let keys: Vec<&OrderKey> = keys.iter().collect();
     let orders = records::load(tx, &keys).await?.into_iter();
-    let waiting = orders.filter(|(_, entry)| entry.record.waits_until.is_some());
+    let waiting = orders.filter(|(_, record)| record.waits_until.is_some());
     let updates = waiting.map(|(key, before)| {
-        let last_event = before.events_at;
         let mut after = before.clone();
-        after.record.waits_until = None;
-        let mut update = OrderUpdate::new(key, Some(before), after, last_event);
+        after.waits_until = None;
+        let mut update = OrderUpdate::new(key, Some(before), after);
         update.is_settled_anew = true;
         update
     });

@@ -4,7 +4,7 @@
 
 use bus::{Bus, JobRef};
 use bytes::Bytes;
-use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
+use domain::event::{Event, OrderEvent, PrivacyEvent};
 use domain::job::{Internal, Job, JobId, Kind, State};
 use domain::order::OrderKey;
 use domain::time::Timestamp;
@@ -14,7 +14,6 @@ use serde_json::Value;
 use store::audit;
 use store::events;
 use store::jobs::{self, NewJob};
-use store::orders::records::{self, OrderEntry};
 use store::sql::{self, Tx};
 
 use crate::causation::Causation;
@@ -77,30 +76,16 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Adds the event of what happened to an order. `last` is the order's newest event.
-    pub fn order_event(&mut self, key: &OrderKey, last: &mut LastEvent, what: OrderEvent) {
-        let (shop, order_id) = key;
-        self.event(last, Event::of_order(shop, *order_id, what));
-    }
-
-    /// Adds an event of an order that the caller has locked, and saves the order's row, which keeps the time of
-    /// its newest event.
-    pub(crate) async fn save_with_event(
-        &mut self,
-        tx: &mut Tx,
-        key: &OrderKey,
-        mut entry: OrderEntry,
-        event: OrderEvent,
-    ) -> sql::Result<()> {
-        self.order_event(key, &mut entry.events_at, event);
-        records::save(tx, &[(key, &entry)], self.now).await
+    /// Adds the event of what happened to an order, whose row the caller has locked.
+    pub fn order_event(&mut self, (shop, order_id): &OrderKey, what: OrderEvent) {
+        self.event(Event::of_order(shop, *order_id, what));
     }
 
     /// Adds what became of a privacy request: an event, and an entry of the audit.
     pub fn request(&mut self, shop: &str, id: JobId, action: &'static str, what: PrivacyEvent) {
         let id = id.to_string();
         let details = what.details();
-        self.event(&mut LastEvent::none(), Event::of_request(shop, &id, what));
+        self.event(Event::of_request(shop, &id, what));
         self.audited.push(Audited {
             action,
             object_id: id,
@@ -109,11 +94,11 @@ impl<'a> Outbox<'a> {
         });
     }
 
-    /// Adds the event of what happened to an object. `last` is the object's newest event.
-    pub fn event(&mut self, last: &mut LastEvent, event: Event) {
+    /// Adds the event of what happened to an object, whose row the caller has locked.
+    pub fn event(&mut self, event: Event) {
         let cause = self.causation.of(event.shop(), event.object_id());
         self.events.push(events::NewEvent {
-            id: self.context.clock.id_at(last.next(self.now)),
+            id: self.context.clock.id_at(self.now),
             traceparent: cause.map(|cause| cause.context),
             event,
         });

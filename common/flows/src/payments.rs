@@ -12,7 +12,6 @@ mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::event::LastEvent;
 use domain::job::Job;
 use domain::payment::record::Record;
 use domain::payment::{self, Event, Object, checkout, subscription};
@@ -21,7 +20,6 @@ use store::checkout_sessions::SessionEntry;
 use store::invoices::{self, Invoice};
 use store::payments::PaymentEntry;
 use store::sql::Tx;
-use store::subscriptions::SubscriptionEntry;
 
 use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::{self, Outbox};
@@ -167,7 +165,7 @@ async fn reports(
 struct Gathered {
     payments: BTreeMap<String, PaymentEntry>,
     sessions: BTreeMap<String, sessions::Incoming>,
-    subscriptions: BTreeMap<String, SubscriptionEntry>,
+    subscriptions: BTreeMap<String, subscription::Record>,
     invoices: BTreeMap<String, Invoice>,
     /// Agreements whose orders are looked for once more.
     looked_for: BTreeSet<String>,
@@ -176,12 +174,11 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a report. `reserved` is what the row of a new object reserves for its events.
-    fn add(&mut self, report: Report, reserved: LastEvent) {
+    fn add(&mut self, report: Report) {
         match report {
-            Report::Payment(id, record) => self.add_payment(id, *record, reserved),
+            Report::Payment(id, record) => self.add_payment(id, *record),
             Report::Session(id, record, created) => {
-                self.add_session(id, *record, created, reserved);
+                self.add_session(id, *record, created);
             }
             Report::Invoice(invoice, reported) => {
                 match self.invoices.get_mut(&invoice.id) {
@@ -191,7 +188,7 @@ impl Gathered {
                     }
                 }
                 if let Some((id, record)) = reported {
-                    self.add_subscription(id, record, reserved);
+                    self.add_subscription(id, record);
                 }
             }
             Report::Link(agreement) => {
@@ -203,26 +200,16 @@ impl Gathered {
         }
     }
 
-    fn add_payment(&mut self, id: String, record: Record, reserved: LastEvent) {
+    fn add_payment(&mut self, id: String, record: Record) {
         if let Some(entry) = self.payments.get_mut(&id) {
             entry.record.merge(record);
             return;
         }
-        let entry = PaymentEntry {
-            record,
-            events_at: reserved,
-            entries: 0,
-        };
+        let entry = PaymentEntry { record, entries: 0 };
         self.payments.insert(id, entry);
     }
 
-    fn add_session(
-        &mut self,
-        id: String,
-        record: checkout::Record,
-        created: i64,
-        reserved: LastEvent,
-    ) {
+    fn add_session(&mut self, id: String, record: checkout::Record, created: i64) {
         if let Some((entry, first)) = self.sessions.get_mut(&id) {
             entry.record.merge(record);
             *first = (*first).min(created);
@@ -231,21 +218,17 @@ impl Gathered {
         let entry = SessionEntry {
             record,
             order: None,
-            events_at: reserved,
         };
         self.sessions.insert(id, (entry, created));
     }
 
-    fn add_subscription(&mut self, id: String, record: subscription::Record, reserved: LastEvent) {
-        if let Some(entry) = self.subscriptions.get_mut(&id) {
-            entry.record.merge(record);
-            return;
+    fn add_subscription(&mut self, id: String, record: subscription::Record) {
+        match self.subscriptions.get_mut(&id) {
+            Some(known) => known.merge(record),
+            None => {
+                self.subscriptions.insert(id, record);
+            }
         }
-        let entry = SubscriptionEntry {
-            record,
-            events_at: reserved,
-        };
-        self.subscriptions.insert(id, entry);
     }
 }
 
@@ -261,10 +244,9 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     if tasks.is_empty() {
         return Ok(());
     }
-    let reserved = LastEvent::before(outbox.now).reserve();
     let mut gathered = Gathered::default();
     for report in reports(outbox, tx, tasks).await? {
-        gathered.add(report, reserved);
+        gathered.add(report);
     }
     let mut affected = Affected::default();
     entries::take_payments(outbox, tx, gathered.payments, &mut affected).await?;

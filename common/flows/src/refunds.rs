@@ -5,7 +5,7 @@
 //! refunds itself. A worker runs that job: it asks the payment provider, and [`end`] writes the
 //! answer.
 
-use domain::event::{LastEvent, OrderEvent};
+use domain::event::OrderEvent;
 use domain::job::{Internal, Job};
 use domain::money::{Currency, Money};
 use domain::order::OrderKey;
@@ -58,7 +58,6 @@ pub(crate) async fn decide(
     key: &OrderKey,
     record: &Record,
     payments: &Payments,
-    last_event: &mut LastEvent,
 ) -> Result<()> {
     let known = refunds::of(tx, key).await?;
     let can_be_of_order = payments.are_of(record);
@@ -69,12 +68,12 @@ pub(crate) async fn decide(
         known: &known,
     };
     if !owing.payments.iter().any(Linked::is_paid) {
-        return record_unlinked(outbox, tx, &owing, last_event).await;
+        return record_unlinked(outbox, tx, &owing).await;
     }
     if known.iter().any(|refund| refund.payment_id == NO_PAYMENT) {
         refunds::delete_unlinked(tx, key).await?;
     }
-    update_recorded(outbox, tx, &owing, last_event).await?;
+    update_recorded(outbox, tx, &owing).await?;
     let has_api = outbox.context.config.payment_api.is_some();
     let new_state = |payment: &Linked| match () {
         () if payment.fully_refunded => State::AlreadyRefunded,
@@ -94,7 +93,7 @@ pub(crate) async fn decide(
     refunds::save(tx, key, &rows, outbox.now).await?;
     for payment in owed {
         if payment.fully_refunded {
-            outbox.order_event(key, last_event, already_refunded(payment));
+            outbox.order_event(key, already_refunded(payment));
             continue;
         }
         let automatic = new_state(payment) == State::Requested;
@@ -104,7 +103,7 @@ pub(crate) async fn decide(
             currency: Some(payment.currency.to_string()),
             automatic,
         };
-        outbox.order_event(key, last_event, requested);
+        outbox.order_event(key, requested);
         if automatic {
             let (shop, order_id) = key;
             let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
@@ -128,12 +127,7 @@ impl<'a> Owing<'a> {
 
 /// Brings the refunds up to date that people are asked to make: the amount is what is left of the
 /// payment, and a payment that was refunded in full meanwhile is settled.
-async fn update_recorded(
-    outbox: &mut Outbox<'_>,
-    tx: &mut Tx,
-    owing: &Owing<'_>,
-    last_event: &mut LastEvent,
-) -> Result<()> {
+async fn update_recorded(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>) -> Result<()> {
     let key = owing.key;
     for payment in owing.payments {
         let recorded = owing
@@ -148,7 +142,7 @@ async fn update_recorded(
                 provider_id: None,
             };
             refunds::answered(tx, key, &payment.id, &answer, outbox.now).await?;
-            outbox.order_event(key, last_event, already_refunded(payment));
+            outbox.order_event(key, already_refunded(payment));
         } else if recorded.amount_minor != Some(payment.left()) {
             let row = NewRefund {
                 payment_id: &payment.id,
@@ -185,12 +179,7 @@ fn owed_amount(payment: &Linked) -> i64 {
 /// Records what a cancelled order owes that no payment is linked to. The storefront took the money
 /// and gives it back; the row says how much is left to be given back, or, if nothing is left, how
 /// much was given back.
-async fn record_unlinked(
-    outbox: &mut Outbox<'_>,
-    tx: &mut Tx,
-    owing: &Owing<'_>,
-    last_event: &mut LastEvent,
-) -> Result<()> {
+async fn record_unlinked(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>) -> Result<()> {
     let Owing {
         key, record, known, ..
     } = owing;
@@ -228,7 +217,7 @@ async fn record_unlinked(
         amount: left.map(|(minor, currency)| text_of(minor, currency)),
         currency,
     };
-    outbox.order_event(key, last_event, recorded);
+    outbox.order_event(key, recorded);
     Ok(())
 }
 
@@ -246,9 +235,9 @@ pub async fn end(
     error: Option<&str>,
 ) -> sql::Result<()> {
     let key = refund.order_key();
-    let Some(entry) = records::load(tx, &[&key]).await?.remove(&key) else {
+    if records::load(tx, &[&key]).await?.is_empty() {
         return Ok(());
-    };
+    }
     if !refunds::answered(tx, &key, &refund.payment_id, answer, outbox.now).await? {
         return Ok(());
     }
@@ -273,5 +262,6 @@ pub async fn end(
             already_refunded: answer.state == State::AlreadyRefunded,
         },
     };
-    outbox.save_with_event(tx, &key, entry, event).await
+    outbox.order_event(&key, event);
+    Ok(())
 }

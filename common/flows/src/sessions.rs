@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use domain::event::{CheckoutEvent, Event, LastEvent};
+use domain::event::{CheckoutEvent, Event};
 use domain::money::Money;
 use domain::order::FinancialStatus;
 use domain::order::OrderKey;
@@ -73,14 +73,12 @@ pub(crate) async fn take(
     for (id, new) in incoming {
         let before = known.remove(&id);
         let mut entry = new;
-        let mut last_event = LastEvent::before(now);
         if let Some(before) = &before {
             let mut record = before.record.clone();
             record.merge(entry.record);
             if record == before.record {
                 continue;
             }
-            last_event = before.events_at;
             entry = checkout_sessions::SessionEntry {
                 record,
                 ..before.clone()
@@ -89,9 +87,8 @@ pub(crate) async fn take(
         let was = before.as_ref().map(|entry| &entry.record);
         for change in checkout::changes(was, &entry.record) {
             let event = event_of(change, &entry.record);
-            outbox.event(&mut last_event, Event::of_checkout(&id, event));
+            outbox.event(Event::of_checkout(&id, event));
         }
-        entry.events_at = last_event.max(entry.events_at);
         sessions.push(ChangedSession {
             is_first: before.is_none(),
             created: created[&id],

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::event::{LastEvent, MOST_LISTED, OrderEvent, RestockedLine};
+use domain::event::{MOST_LISTED, OrderEvent, RestockedLine};
 use domain::order::Line;
 use domain::order::OrderKey;
 use domain::order::record::Record;
@@ -20,7 +20,6 @@ pub(crate) async fn restock(
     tx: &mut Tx,
     key: &OrderKey,
     record: &Record,
-    last_event: &mut LastEvent,
 ) -> Result<()> {
     let mut wanted = record.restocked();
     let booked = inventory::balances(tx, key).await?;
@@ -56,7 +55,7 @@ pub(crate) async fn restock(
             .map(|(_, movement)| restocked_line(movement))
             .collect(),
     };
-    outbox.order_event(key, last_event, restocked);
+    outbox.order_event(key, restocked);
     Ok(())
 }
 

@@ -212,7 +212,7 @@ async fn paid_until(
     said: Option<Timestamp>,
 ) -> Result<Timestamp, Refused> {
     let paid = subscriptions::load(tx, vec![subscription.to_owned()]).await?;
-    let paid = paid.get(subscription).and_then(|it| it.record.period_end);
+    let paid = paid.get(subscription).and_then(|it| it.period_end);
     said.max(paid.map(Timestamp::from_unix_seconds))
         .ok_or_else(|| Refused::Unpaid(subscription.to_owned()))
 }

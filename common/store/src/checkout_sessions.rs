@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashSet};
 use crate::sql::{Cell, Db, Result, Row, Tx, column};
 use crate::versions::{self, Versions, value};
 use crate::{json, parsed, payments};
-use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::OrderKey;
 use domain::order::settlement::Linked;
@@ -21,8 +20,6 @@ use domain::time::Timestamp;
 pub struct SessionEntry {
     pub record: Record,
     pub order: Option<OrderKey>,
-    /// The time in the id of the session's last event. The next event's id gets a later time.
-    pub events_at: LastEvent,
 }
 
 /// Inserts those sessions that do not exist yet, and returns their ids.
@@ -46,7 +43,7 @@ pub async fn save(tx: &mut Tx, sessions: &[(&str, &SessionEntry)], now: Timestam
         .await
 }
 
-fn row<'a>(id: &'a str, entry: &'a SessionEntry, now: Timestamp) -> Result<[Cell<'a>; 23]> {
+fn row<'a>(id: &'a str, entry: &'a SessionEntry, now: Timestamp) -> Result<[Cell<'a>; 22]> {
     let record = &entry.record;
     let minor = |part: &Option<Part<i64>>| part.as_ref().map(|part| part.value);
     let status = record.payment_status.as_ref().map(PaymentStatus::as_str);
@@ -74,7 +71,6 @@ fn row<'a>(id: &'a str, entry: &'a SessionEntry, now: Timestamp) -> Result<[Cell
         column("versions", part_versions(record)?),
         column("shop", order.map(|key| &key.0)),
         column("order_id", order.map(|key| key.1)),
-        column("events_at", entry.events_at.millis()),
         column("created_at", now),
         column("updated_at", now),
     ])
@@ -111,7 +107,7 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Sess
     tx.query(
         "select id, mode, payment_status, total_minor, currency, payment_intent, subscription,
                 invoice, customer_id, client_reference_id, pact_id, email, versions, shop,
-                order_id, events_at, subtotal_minor, discount_minor, added_minor,
+                order_id, subtotal_minor, discount_minor, added_minor,
                 fulfillment_cycle
          from checkout_sessions where id in ($1..)
          order by id
@@ -151,7 +147,6 @@ fn read(row: &Row) -> Result<SessionEntry> {
     Ok(SessionEntry {
         record,
         order: shop.zip(order_id),
-        events_at: LastEvent::from_millis(row.get("events_at")?),
     })
 }
 
@@ -220,7 +215,7 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
                 checkout_sessions.invoice, checkout_sessions.customer_id,
                 checkout_sessions.client_reference_id, checkout_sessions.pact_id,
                 checkout_sessions.email, checkout_sessions.versions, checkout_sessions.shop,
-                checkout_sessions.order_id, checkout_sessions.events_at,
+                checkout_sessions.order_id,
                 checkout_sessions.subtotal_minor, checkout_sessions.discount_minor,
                 checkout_sessions.added_minor, checkout_sessions.fulfillment_cycle,
                 payments.id as payment_id, payments.pact_id as payment_agreement,
@@ -239,7 +234,7 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
 }
 
 fn bought(row: &Row) -> Result<Bought> {
-    let SessionEntry { record, order, .. } = read(row)?;
+    let SessionEntry { record, order } = read(row)?;
     let payment = match row.get::<Option<String>>("payment_id")? {
         Some(_) => Some((row.get("payment_agreement")?, payments::joined(row)?)),
         None => None,

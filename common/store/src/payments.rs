@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 use crate::sql::{Cell, Db, Error, FromRow, Result, Row, Tx, column};
 use crate::versions::{self, Versions, value};
 use crate::{json, parsed};
-use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::settlement::{Cycle, Linked};
 use domain::payment::Email;
@@ -21,8 +20,6 @@ use domain::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentEntry {
     pub record: Record,
-    /// The time in the id of the payment's last event. The next event's id gets a later time.
-    pub events_at: LastEvent,
     /// How many ledger entries the payment has.
     pub entries: i64,
 }
@@ -49,7 +46,7 @@ pub async fn save(tx: &mut Tx, payments: &[(&str, &PaymentEntry)], now: Timestam
         .await
 }
 
-fn row<'a>(id: &'a str, entry: &'a PaymentEntry, now: Timestamp) -> Result<[Cell<'a>; 24]> {
+fn row<'a>(id: &'a str, entry: &'a PaymentEntry, now: Timestamp) -> Result<[Cell<'a>; 23]> {
     let record = &entry.record;
     let amount = record.amount.as_ref().map_or(0, |part| part.value);
     let status = record.status.as_ref().map(|part| part.value.as_str());
@@ -81,7 +78,6 @@ fn row<'a>(id: &'a str, entry: &'a PaymentEntry, now: Timestamp) -> Result<[Cell
         column("email_key", email.map(email_key)),
         column("failure", failure),
         column("versions", part_versions(record)?),
-        column("events_at", entry.events_at.millis()),
         column("entries", entry.entries),
         column("created_at", now),
         column("updated_at", now),
@@ -118,7 +114,7 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Paym
 
 const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, succeeded,
                            canceled_at, refunded_minor, fully_refunded, status, customer_id,
-                           receipt_email, failure, versions, events_at, entries,
+                           receipt_email, failure, versions, entries,
                            fulfillment_cycle, payment_type, transfer_group, invoice
                     from payments where id in ($1..)
                     order by id
@@ -154,7 +150,6 @@ fn read(row: &Row) -> Result<PaymentEntry> {
     };
     Ok(PaymentEntry {
         record,
-        events_at: LastEvent::from_millis(row.get("events_at")?),
         entries: row.get("entries")?,
     })
 }
@@ -370,7 +365,7 @@ pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, Payme
     db.query(
         "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,
                 refunded_minor, fully_refunded, status, customer_id, receipt_email, failure,
-                versions, events_at, entries, fulfillment_cycle, payment_type,
+                versions, entries, fulfillment_cycle, payment_type,
                 transfer_group, invoice
          from payments where id > $1
          order by id

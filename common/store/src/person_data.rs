@@ -108,7 +108,7 @@ pub const EXPORTED: &[Table] = &[
         "was_refunded" Flag, "was_fulfilled" Flag, "payment_status" Text,
         "payment_covers" Flag, "payment_canceled_at" Time, "waits_until" Time,
         "successor_shop" Text, "successor_id" Int, "version_at" Time,
-        "version_tie" Int, "part_versions" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
+        "version_tie" Int, "part_versions" Json, "revision" Int, "redacted_at" Time,
         "created_at" Time, "updated_at" Time, "email_key" Text, "phone_key" Text,
     ], Orders "shop = $1 and id in ($2..)"),
     table!("order_lines", key 3, [
@@ -155,7 +155,7 @@ pub const EXPORTED: &[Table] = &[
         "id" Text, "pact_id" Text, "currency" Text, "amount_minor" Int, "received_minor" Int,
         "refunded_minor" Int, "fully_refunded" Flag, "state" Text, "status" Text,
         "succeeded" Flag, "canceled_at" Time, "customer_id" Text, "receipt_email" Text,
-        "failure" Json, "versions" Json, "entries" Int, "events_at" Time, "created_at" Time,
+        "failure" Json, "versions" Json, "entries" Int, "created_at" Time,
         "updated_at" Time, "fulfillment_cycle" Text, "payment_type" Text,
         "transfer_group" Text, "invoice" Text, "email_key" Text,
     ], Payments "id in ($1..)"),
@@ -170,13 +170,13 @@ pub const EXPORTED: &[Table] = &[
         "id" Text, "mode" Text, "payment_status" Text, "total_minor" Int, "currency" Text,
         "payment_intent" Text, "subscription" Text, "invoice" Text, "customer_id" Text,
         "client_reference_id" Text, "pact_id" Text, "email" Text, "versions" Json,
-        "shop" Text, "order_id" Int, "events_at" Time, "created_at" Time, "updated_at" Time,
+        "shop" Text, "order_id" Int, "created_at" Time, "updated_at" Time,
         "subtotal_minor" Int, "discount_minor" Int, "added_minor" Int,
         "fulfillment_cycle" Text, "email_key" Text,
     ], Sessions "id in ($1..)"),
     table!("subscriptions", key 1, [
         "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "versions" Json,
-        "events_at" Time, "created_at" Time, "updated_at" Time,
+        "created_at" Time, "updated_at" Time,
     ], Subscriptions "id in ($1..)"),
     table!("payment_retries", key 2, [
         "payment_id" Text, "number" Int, "job_id" Id, "state" Text, "due_at" Time,

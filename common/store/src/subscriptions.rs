@@ -7,26 +7,18 @@ use serde::Serialize;
 use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
 use crate::versions::{self, Versions, value};
 use crate::{json, parsed};
-use domain::event::LastEvent;
 use domain::payment::subscription::Record;
 use domain::time::Timestamp;
-
-/// A subscription as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubscriptionEntry {
-    pub record: Record,
-    /// The time in the id of the subscription's last event. The next event's id gets a later
-    /// time.
-    pub events_at: LastEvent,
-}
 
 /// Inserts those subscriptions that do not exist yet, and returns their ids.
 pub async fn insert_new(
     tx: &mut Tx,
-    subscriptions: &BTreeMap<String, SubscriptionEntry>,
+    subscriptions: &BTreeMap<String, Record>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows = subscriptions.iter().map(|(id, entry)| row(id, entry, now));
+    let rows = subscriptions
+        .iter()
+        .map(|(id, record)| row(id, record, now));
     let new = "on conflict (id) do nothing returning id";
     let inserted = tx
         .insert("subscriptions", rows.collect::<Result<_>>()?, new)
@@ -35,18 +27,15 @@ pub async fn insert_new(
 }
 
 /// Overwrites subscriptions that [`load`] has locked.
-pub async fn save(
-    tx: &mut Tx,
-    subscriptions: &[(&str, &SubscriptionEntry)],
-    now: Timestamp,
-) -> Result<()> {
-    let rows = subscriptions.iter().map(|(id, entry)| row(id, entry, now));
+pub async fn save(tx: &mut Tx, subscriptions: &[(&str, &Record)], now: Timestamp) -> Result<()> {
+    let rows = subscriptions
+        .iter()
+        .map(|(id, record)| row(id, record, now));
     tx.overwrite("subscriptions", "id", rows.collect::<Result<_>>()?, "")
         .await
 }
 
-fn row<'a>(id: &'a str, entry: &'a SubscriptionEntry, now: Timestamp) -> Result<[Cell<'a>; 8]> {
-    let record = &entry.record;
+fn row<'a>(id: &'a str, record: &'a Record, now: Timestamp) -> Result<[Cell<'a>; 7]> {
     let versions = Versions::of([
         ("customer", versions::of(&record.customer)),
         ("pact_id", versions::of(&record.pact_id)),
@@ -60,19 +49,18 @@ fn row<'a>(id: &'a str, entry: &'a SubscriptionEntry, now: Timestamp) -> Result<
         column("customer_id", value(&record.customer)),
         column("pact_id", value(&record.pact_id)),
         column("versions", json(&versions)?),
-        column("events_at", entry.events_at.millis()),
         column("created_at", now),
         column("updated_at", now),
     ])
 }
 
 /// The subscriptions with these ids, locked, sorted by id.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, SubscriptionEntry>> {
+pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Record>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
     tx.query(
-        "select id, period_end_at, customer_id, pact_id, versions, events_at
+        "select id, period_end_at, customer_id, pact_id, versions
          from subscriptions where id in ($1..)
          order by id
          for update",
@@ -82,17 +70,14 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Subs
     .await
 }
 
-fn read(row: &Row) -> Result<SubscriptionEntry> {
+fn read(row: &Row) -> Result<Record> {
     let versions: String = row.get("versions")?;
     let versions: Versions = parsed(&versions)?;
     let period_end_at: Option<i64> = row.get("period_end_at")?;
-    Ok(SubscriptionEntry {
-        record: Record {
-            period_end: period_end_at.map(|at| Timestamp(at).unix_seconds()),
-            customer: versions.part("customer", row.get("customer_id")?),
-            pact_id: versions.part("pact_id", row.get("pact_id")?),
-        },
-        events_at: LastEvent::from_millis(row.get("events_at")?),
+    Ok(Record {
+        period_end: period_end_at.map(|at| Timestamp(at).unix_seconds()),
+        customer: versions.part("customer", row.get("customer_id")?),
+        pact_id: versions.part("pact_id", row.get("pact_id")?),
     })
 }
 

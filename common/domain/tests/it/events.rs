@@ -1,8 +1,8 @@
 //! Events as they are stored and sent, and the sequence of one object's events.
 
 use domain::event::{
-    CheckoutEvent, Event, LastEvent, OrderEvent, OrderSummary, PaymentEvent, PrivacyEvent,
-    RequestDeadline, RequestedLine, SubscriptionEvent,
+    CheckoutEvent, Event, OrderEvent, OrderSummary, PaymentEvent, PrivacyEvent, RequestDeadline,
+    RequestedLine, SubscriptionEvent,
 };
 use domain::time::Timestamp;
 
@@ -102,25 +102,4 @@ fn the_audit_keeps_what_an_event_says_beside_its_request() {
         "privacy.deadline_near",
         r#"{"code":"COMMERCE_007","due_at":"2027-01-15T08:00:00.000Z","request_id":"r1","shop":"shop.example","topic":"shop/redact"}"#,
     );
-}
-
-#[test]
-fn each_event_of_an_object_is_later_than_the_one_before_whatever_the_clock_says() {
-    let mut last = LastEvent::before(NOW);
-    let behind = Timestamp(NOW.0 - 60_000);
-    let times = [behind, behind, NOW, NOW, Timestamp(NOW.0 + 9), behind].map(|now| last.next(now));
-    assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
-    assert_eq!(LastEvent::from_millis(last.millis()), last);
-}
-
-#[test]
-fn events_of_a_message_fit_into_the_times_that_its_row_reserves() {
-    let mut last = LastEvent::before(NOW);
-    let row = last.reserve();
-    for _ in 0..20 {
-        last.next(NOW);
-    }
-    assert!(last < row);
-    let mut of_another = row;
-    assert!(of_another.next(NOW) > last.next(NOW));
 }

@@ -185,7 +185,7 @@ impl<'a> Gathered<'a> {
         if let Some(tracking) = &task.tracking {
             self.codes.insert(key.clone(), tracking.clone());
         }
-        add(&mut self.orders, key.clone(), record, outbox.now);
+        add(&mut self.orders, key.clone(), record);
     }
 }
 

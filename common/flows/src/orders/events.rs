@@ -31,15 +31,13 @@ pub(super) async fn follow(
         key,
         before,
         after,
-        last_event,
         payments,
         was,
         request,
         provider_job,
         ..
     } = update;
-    let before = before.as_ref().map(|before| &before.record);
-    let record = &after.record;
+    let (before, record) = (before.as_ref(), &*after);
     // A payment or its agreement may have moved the order, so what follows may follow from the
     // delivery that was about one of them.
     let moved_by = payments.linked.iter().map(|payment| payment.id.as_str());
@@ -47,13 +45,13 @@ pub(super) async fn follow(
     outbox.causation.follow(moved_by);
     for change in changes_from(*was, before, record) {
         if let Some(event) = event_of(change, record) {
-            outbox.order_event(key, last_event, event);
+            outbox.order_event(key, event);
         }
     }
     let units = request.as_ref().and_then(|request| request.units.as_ref());
     if let Some(units) = units {
         let event = requested(&Cycle::first(), record, Some(units));
-        outbox.order_event(key, last_event, event);
+        outbox.order_event(key, event);
     }
     if let Some(id) = *provider_job {
         let (shop, order_id) = &*key;
@@ -65,11 +63,11 @@ pub(super) async fn follow(
             FulfillmentState::Requested => requested(&cycle, record, None),
             _ => fulfillment_cancelled(&cycle),
         };
-        outbox.order_event(key, last_event, event);
+        outbox.order_event(key, event);
     }
     if record.cancelled.is_some() && !settle::is_superseded(record) {
-        stock::restock(outbox, tx, key, record, last_event).await?;
-        refunds::decide(outbox, tx, key, record, payments, last_event).await?;
+        stock::restock(outbox, tx, key, record).await?;
+        refunds::decide(outbox, tx, key, record, payments).await?;
     }
     Ok(())
 }

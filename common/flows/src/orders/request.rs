@@ -22,7 +22,7 @@ pub(super) async fn decide(
     updates: &mut [OrderUpdate],
 ) -> Result<()> {
     let may_have_request = |update: &&OrderUpdate| {
-        let is = update.after.record.fulfillment_state();
+        let is = update.after.fulfillment_state();
         let is_about_a_request = matches!(
             is,
             FulfillmentState::Requested | FulfillmentState::Cancelled
@@ -36,7 +36,7 @@ pub(super) async fn decide(
         .collect();
     let levels = fulfillments::requested(tx, &known.into_iter().collect::<Vec<_>>()).await?;
     for update in updates {
-        let record = &update.after.record;
+        let record = &update.after;
         let nothing = Level::new();
         let level = levels.get(&update.key).unwrap_or(&nothing);
         // What was requested of a placeholder counts as requested of the order that takes its
@@ -86,7 +86,7 @@ pub(super) async fn move_cycles(
     let known = fulfillment_cycles::of(tx, &update.key).await?;
     let mut moved = Vec::new();
     for (cycle, settled) in &update.cycles {
-        let state = outcome::cycle_state(&update.after.record, settled);
+        let state = outcome::cycle_state(&update.after, settled);
         let is_requested = known.get(cycle).copied();
         let is_news = match state {
             FulfillmentState::Requested => is_requested != Some(true),

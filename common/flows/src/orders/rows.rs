@@ -29,7 +29,7 @@ pub(super) async fn write(outbox: &Outbox<'_>, tx: &mut Tx, updates: &[OrderUpda
     let mut codes = Vec::new();
     let mut replaced: Vec<(&OrderKey, &[Line])> = Vec::new();
     for update in updates {
-        let (before, after) = (update.record_before(), &update.after.record);
+        let (before, after) = (update.before.as_ref(), &update.after);
         let state = after.fulfillment_state();
         let is_moved = before.is_none_or(|before| before.fulfillment_state() != state);
         if is_moved || update.request.is_some() {
@@ -69,8 +69,8 @@ async fn write_shipments(
     let mut rows = Vec::new();
     let mut parcels = Vec::new();
     for update in updates {
-        for (id, shipment) in &update.after.record.shipments {
-            let before = update.record_before();
+        for (id, shipment) in &update.after.shipments {
+            let before = update.before.as_ref();
             let before = before.and_then(|before| before.shipments.get(id));
             if before == Some(shipment) {
                 continue;

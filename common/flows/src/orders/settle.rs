@@ -72,7 +72,7 @@ pub(super) async fn settle(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
         let payments = known.of(update);
         let agreement = update.payment_reference();
         let is_only_claim = is_only_claim(&claims, &agreement, &update.key);
-        let record = &mut update.after.record;
+        let record = &mut update.after;
         // An order that has no payments now may have had some before, which turned out to be of
         // another agreement. And an order that is linked already stays linked, because whoever
         // claims its agreement later comes too late.
@@ -182,18 +182,18 @@ pub(super) async fn supersede(
     if closed.is_empty() {
         return Ok(());
     }
-    let mut entries = records::load(tx, &closed.iter().collect::<Vec<_>>()).await?;
+    let mut records = records::load(tx, &closed.iter().collect::<Vec<_>>()).await?;
     // A placeholder may be in the same message, as the order of a session.
     updates.retain(|update| !closed.contains(&update.key));
     for update in updates.iter_mut() {
-        let Some((key, entry)) = update
+        let Some((key, record)) = update
             .placeholder
             .as_ref()
-            .and_then(|key| entries.remove_entry(key))
+            .and_then(|key| records.remove_entry(key))
         else {
             continue;
         };
-        if entry.record.fulfillment_state() == FulfillmentState::Requested
+        if record.fulfillment_state() == FulfillmentState::Requested
             && update.was == FulfillmentState::Initiated
         {
             update.was = FulfillmentState::Requested;
@@ -204,7 +204,7 @@ pub(super) async fn supersede(
             by_shop: shop.clone(),
             by_order_id: order_id.to_string(),
         };
-        close(outbox, tx, &key, entry, SUPERSEDED, superseded).await?;
+        close(outbox, tx, &key, record, SUPERSEDED, superseded).await?;
         records::set_successor(tx, &key, &update.key).await?;
     }
     Ok(())

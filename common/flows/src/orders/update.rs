@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use domain::event::LastEvent;
 use domain::job::JobId;
 use domain::order::OrderKey;
 use domain::order::outcome::{FulfillmentState, Request};
 use domain::order::record::Record;
 use domain::order::settlement::{Cycle, Payments, Settlement};
 use domain::time::Timestamp;
-use store::orders::records::{self, OrderEntry};
+use store::orders::records;
 use store::payments;
 use store::sql::Tx;
 
@@ -18,11 +17,8 @@ use crate::Result;
 
 pub(super) struct OrderUpdate {
     pub key: OrderKey,
-    pub before: Option<OrderEntry>,
-    /// Its row reserves times for the events that follow from this message.
-    pub after: OrderEntry,
-    /// The newest event so far.
-    pub last_event: LastEvent,
+    pub before: Option<Record>,
+    pub after: Record,
     pub tracking: Option<TrackingCode>,
     /// The payments of the order's agreement, if no other order claims it.
     pub payments: Payments,
@@ -41,19 +37,13 @@ pub(super) struct OrderUpdate {
 }
 
 impl OrderUpdate {
-    pub fn new(
-        key: OrderKey,
-        before: Option<OrderEntry>,
-        after: OrderEntry,
-        last_event: LastEvent,
-    ) -> Self {
-        let was = before.as_ref().map(|it| it.record.fulfillment_state());
+    pub fn new(key: OrderKey, before: Option<Record>, after: Record) -> Self {
+        let was = before.as_ref().map(Record::fulfillment_state);
         OrderUpdate {
             key,
             was: was.unwrap_or(FulfillmentState::Initiated),
             before,
             after,
-            last_event,
             tracking: None,
             payments: Payments::default(),
             cycles: BTreeMap::new(),
@@ -64,19 +54,15 @@ impl OrderUpdate {
         }
     }
 
-    pub fn record_before(&self) -> Option<&Record> {
-        self.before.as_ref().map(|before| &before.record)
-    }
-
     /// The agreement that the order claimed before and claims no more.
     pub fn agreement_left(&self) -> Option<String> {
-        let claimed = payment_reference(&self.key, self.record_before()?);
+        let claimed = payment_reference(&self.key, self.before.as_ref()?);
         (claimed != self.payment_reference()).then_some(claimed)
     }
 
     /// The reference by which the order's payments are found.
     pub fn payment_reference(&self) -> String {
-        payment_reference(&self.key, &self.after.record)
+        payment_reference(&self.key, &self.after)
     }
 }
 
@@ -93,8 +79,8 @@ pub(super) async fn load_updates(
     // the agreement, so the second of them sees the first.
     let agreements: Vec<String> = incoming
         .iter()
-        .filter(|(key, entry)| inserted.contains(*key) && locks_agreement(&entry.record))
-        .map(|(key, entry)| payment_reference(key, &entry.record))
+        .filter(|(key, record)| inserted.contains(*key) && locks_agreement(record))
+        .map(|(key, record)| payment_reference(key, record))
         .collect();
     payments::lock_agreements(tx, agreements).await?;
     let known: Vec<&OrderKey> = incoming
@@ -104,19 +90,15 @@ pub(super) async fn load_updates(
     let mut locked = records::load(tx, &known).await?;
     let mut updates = Vec::with_capacity(incoming.len());
     let mut newly_claimed = Vec::new();
-    for (key, entry) in incoming {
+    for (key, record) in incoming {
         let before = locked.remove(&key);
-        let mut last_event = LastEvent::before(now);
         let after = match &before {
-            None => entry,
+            None => record,
             Some(before) => {
                 let mut after = before.clone();
-                after.record.merge(entry.record);
-                last_event = last_event.max(before.events_at);
-                let agreement = payment_reference(&key, &after.record);
-                if locks_agreement(&after.record)
-                    && agreement != payment_reference(&key, &before.record)
-                {
+                after.merge(record);
+                let agreement = payment_reference(&key, &after);
+                if locks_agreement(&after) && agreement != payment_reference(&key, before) {
                     newly_claimed.push(agreement);
                 }
                 after
@@ -125,11 +107,7 @@ pub(super) async fn load_updates(
         let is_news = before.as_ref() != Some(&after);
         if is_news {
             let tracking = codes.remove(&key);
-            let after = OrderEntry {
-                events_at: last_event.reserve(),
-                ..after
-            };
-            let mut update = OrderUpdate::new(key, before, after, last_event);
+            let mut update = OrderUpdate::new(key, before, after);
             update.tracking = tracking;
             updates.push(update);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::event::{Event, LastEvent};
+use domain::event::Event;
 use domain::payment::ledger;
 use domain::payment::outcome::{Change, changes};
 use domain::payment::record::Record;
@@ -78,8 +78,6 @@ impl Taken {
         new: PaymentEntry,
     ) {
         let now = outbox.now;
-        let known_last = before.map(|entry| entry.events_at);
-        let mut last_event = known_last.unwrap_or(LastEvent::before(now));
         let mut after = new;
         let mut number = 0;
         if let Some(before) = before {
@@ -101,7 +99,7 @@ impl Taken {
             });
         }
         let changes = changes(was, &after.record);
-        add_events(outbox, &mut last_event, &id, &changes, was, &after.record);
+        add_events(outbox, &id, &changes, was, &after.record);
         if changes.contains(&Change::Failed) && is_recent(&after.record, now) {
             self.failed.push((id.clone(), after.record.clone()));
         }
@@ -111,9 +109,8 @@ impl Taken {
             }
             affected.add_payment(&id, was, &after.record);
         }
-        if before.is_some() || last_event > after.events_at {
+        if before.is_some() {
             after.entries = number;
-            after.events_at = last_event;
             self.saved.push((id, after));
         }
     }
@@ -122,7 +119,6 @@ impl Taken {
 /// Adds the events of a payment's changes. That its money is released is said before its refunds.
 fn add_events(
     outbox: &mut Outbox<'_>,
-    last_event: &mut LastEvent,
     id: &str,
     changes: &[Change],
     was: Option<&Record>,
@@ -134,7 +130,7 @@ fn add_events(
     let event = |change: &Change| event_of(*change, was, after);
     let events = others.iter().filter_map(event).chain(released(was, after));
     for event in events.chain(refunds.iter().filter_map(event)) {
-        outbox.event(last_event, Event::of_payment(id, event));
+        outbox.event(Event::of_payment(id, event));
     }
 }
 

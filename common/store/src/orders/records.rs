@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::sql::{Cell, Result, Row, Tx, column};
 use crate::{json, order_lines, parsed, shipments};
-use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
 use domain::order::settlement::Settlement;
@@ -13,22 +12,14 @@ use domain::order::{FinancialStatus, FulfillmentStatus, OrderKey};
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
 
-/// An order as it is stored.
-#[derive(Clone, PartialEq, Eq)]
-pub struct OrderEntry {
-    pub record: Record,
-    /// The time in the id of the order's last event. The next event's id gets a later time.
-    pub events_at: LastEvent,
-}
-
 /// Inserts those orders that do not exist yet, with their lines, and returns their keys. If
 /// another transaction is inserting the same order, this waits for it.
 pub async fn insert_new(
     tx: &mut Tx,
-    orders: &BTreeMap<OrderKey, OrderEntry>,
+    orders: &BTreeMap<OrderKey, Record>,
     now: Timestamp,
 ) -> Result<HashSet<OrderKey>> {
-    let rows = orders.iter().map(|(key, entry)| row(key, entry, now));
+    let rows = orders.iter().map(|(key, record)| row(key, record, now));
     let new = "on conflict (shop, id) do nothing returning shop, id";
     let inserted = tx
         .insert("orders", rows.collect::<Result<_>>()?, new)
@@ -40,15 +31,15 @@ pub async fn insert_new(
     let lines: Vec<_> = orders
         .iter()
         .filter(|(key, _)| inserted.contains(*key))
-        .map(|(key, entry)| (key, entry.record.lines.value.as_slice()))
+        .map(|(key, record)| (key, record.lines.value.as_slice()))
         .collect();
     order_lines::insert(tx, &lines).await?;
     Ok(inserted)
 }
 
 /// Overwrites orders that [`load`] has locked, but not their lines.
-pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &OrderEntry)], now: Timestamp) -> Result<()> {
-    let rows = orders.iter().map(|(key, entry)| row(key, entry, now));
+pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &Record)], now: Timestamp) -> Result<()> {
+    let rows = orders.iter().map(|(key, record)| row(key, record, now));
     let rows = rows.collect::<Result<_>>()?;
     let revision = ", revision = orders.revision + 1";
     tx.overwrite("orders", "shop, id", rows, revision).await
@@ -65,8 +56,7 @@ pub async fn set_successor(tx: &mut Tx, key: &OrderKey, successor: &OrderKey) ->
         .await
 }
 
-fn row<'a>(key: &'a OrderKey, entry: &'a OrderEntry, now: Timestamp) -> Result<[Cell<'a>; 35]> {
-    let record = &entry.record;
+fn row<'a>(key: &'a OrderKey, record: &'a Record, now: Timestamp) -> Result<[Cell<'a>; 34]> {
     let totals = &record.totals.value;
     let email = record.contact.value.email.as_deref();
     let phone = record.contact.value.phone.as_deref();
@@ -117,7 +107,6 @@ fn row<'a>(key: &'a OrderKey, entry: &'a OrderEntry, now: Timestamp) -> Result<[
         column("payment_covers", settled.covers),
         column("payment_canceled_at", settled.canceled_at),
         column("waits_until", record.waits_until),
-        column("events_at", entry.events_at.millis()),
         column("created_at", now),
         column("updated_at", now),
     ])
@@ -125,32 +114,32 @@ fn row<'a>(key: &'a OrderKey, entry: &'a OrderEntry, now: Timestamp) -> Result<[
 
 /// The orders with these keys, locked, with their lines and shipments. The keys must be sorted,
 /// so that all transactions that lock several orders lock them in the same sequence.
-pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, OrderEntry>> {
+pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, Record>> {
     let keys: Vec<OrderKey> = keys.iter().map(|key| (*key).clone()).collect();
-    let mut entries = BTreeMap::new();
+    let mut records = BTreeMap::new();
     if keys.is_empty() {
-        return Ok(entries);
+        return Ok(records);
     }
     let rows = tx.query(LOAD).bind(keys).fetch_all().await?;
     for row in &rows {
-        entries.insert((row.get("shop")?, row.get("id")?), read(row)?);
+        records.insert((row.get("shop")?, row.get("id")?), read(row)?);
     }
     // Lines and shipments are of orders that are there.
-    let found: Vec<OrderKey> = entries.keys().cloned().collect();
+    let found: Vec<OrderKey> = records.keys().cloned().collect();
     if found.is_empty() {
-        return Ok(entries);
+        return Ok(records);
     }
     for (key, line) in order_lines::of(tx, found.clone()).await? {
-        if let Some(entry) = entries.get_mut(&key) {
-            entry.record.lines.value.push(line);
+        if let Some(record) = records.get_mut(&key) {
+            record.lines.value.push(line);
         }
     }
     for (key, id, shipment) in shipments::of(tx, found).await? {
-        if let Some(entry) = entries.get_mut(&key) {
-            entry.record.shipments.insert(id, shipment);
+        if let Some(record) = records.get_mut(&key) {
+            record.shipments.insert(id, shipment);
         }
     }
-    Ok(entries)
+    Ok(records)
 }
 
 /// The columns are named, because a prepared `*` fails after a migration has added a column.
@@ -159,13 +148,13 @@ const LOAD: &str = "select shop, id, name, ordered_at, customer_id, email, phone
                            fulfillment_status, shipping_address, billing_address, refunds,
                            pact_id, cancelled_at, cancel_reason, was_paid, was_refunded,
                            was_fulfilled, version_at, version_tie, part_versions, payment_status, payment_covers,
-                           payment_canceled_at, waits_until, events_at
+                           payment_canceled_at, waits_until
                     from orders
                     where (shop, id) in ($1..)
                     order by shop, id
                     for update";
 
-fn read(row: &Row) -> Result<OrderEntry> {
+fn read(row: &Row) -> Result<Record> {
     let version = Version {
         at: row.get("version_at")?,
         tie: row.get("version_tie")?,
@@ -183,7 +172,7 @@ fn read(row: &Row) -> Result<OrderEntry> {
     let reason: Option<String> = row.get("cancel_reason")?;
     let cancelled: Option<i64> = row.get("cancelled_at")?;
     let refunds: Option<String> = row.get("refunds")?;
-    let record = Record {
+    Ok(Record {
         version,
         name: Part {
             version: reported("name"),
@@ -255,10 +244,6 @@ fn read(row: &Row) -> Result<OrderEntry> {
             canceled_at: row.get("payment_canceled_at")?,
         },
         waits_until: row.get("waits_until")?,
-    };
-    Ok(OrderEntry {
-        record,
-        events_at: LastEvent::from_millis(row.get("events_at")?),
     })
 }
 

@@ -65,8 +65,7 @@ impl Tx {
     }
 }
 
-/// A position is given where the sorted rows come out, and these come only when the mark is there: it is a part of
-/// what is sorted.
+/// Each row is joined with the mark before it is given its position, so the mark is there before the first position.
 fn insert(row: &[Cell<'_>]) -> String {
     let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
     let names = names.join(", ");

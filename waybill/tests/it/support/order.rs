@@ -218,7 +218,7 @@ pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
 /// deliveries came; and pictures.
-const VOLATILE: [&str; 17] = [
+const VOLATILE: [&str; 16] = [
     "shop",
     "created_at",
     "updated_at",
@@ -230,7 +230,6 @@ const VOLATILE: [&str; 17] = [
     "fulfilled_at",
     "cancelled_at of fulfillments",
     "revision",
-    "events_at",
     "modules",
     "qr_modules",
     "provider_state",

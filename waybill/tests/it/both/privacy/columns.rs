@@ -58,7 +58,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "shop id name customer_id currency total_minor subtotal_minor tax_minor \
          financial_status fulfillment_status ordered_at cancelled_at version_at revision \
          created_at updated_at version_tie part_versions outstanding_minor cancel_reason pact_id refunds \
-         was_paid was_refunded was_fulfilled events_at payment_status payment_covers \
+         was_paid was_refunded was_fulfilled payment_status payment_covers \
          payment_canceled_at redacted_at waits_until successor_shop successor_id",
     ),
     (
@@ -120,7 +120,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "payments",
         "id pact_id currency amount_minor received_minor state created_at updated_at succeeded \
          canceled_at refunded_minor fully_refunded status customer_id failure versions \
-         events_at entries fulfillment_cycle payment_type transfer_group invoice",
+         entries fulfillment_cycle payment_type transfer_group invoice",
     ),
     ("invoices", "id subscription payment_id is_first created_at"),
     ("agreements", "revision"),
@@ -147,12 +147,12 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "checkout_sessions",
         "id mode payment_status total_minor currency payment_intent subscription invoice \
-         customer_id pact_id versions shop order_id events_at created_at updated_at subtotal_minor \
+         customer_id pact_id versions shop order_id created_at updated_at subtotal_minor \
          discount_minor added_minor fulfillment_cycle",
     ),
     (
         "subscriptions",
-        "id period_end_at customer_id pact_id versions events_at created_at updated_at",
+        "id period_end_at customer_id pact_id versions created_at updated_at",
     ),
     (
         "payment_retries",
