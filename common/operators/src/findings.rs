@@ -14,11 +14,14 @@ use qr::OddSize;
 use serde::Serialize;
 use store::endpoints::Endpoint;
 use store::leases::{self, WEBHOOKS};
-use store::sql::{self, Access, Db, Oldest};
+use store::sql::{self, Access, Db, HeldBack, Oldest};
 
 /// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
 const OLD: Duration = Duration::from_mins(5);
 const MANY_SINCE: i64 = 100_000;
+
+/// A writer of events commits right after it has written them.
+const LONG_HELD: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,6 +142,12 @@ pub async fn server(
                       next failover may lose what was answered 200. Processes go on by themselves.";
         findings.push(Finding::failed("database", found, advice));
     }
+    let held_back = db.events_held_back().await?;
+    findings.extend(
+        held_back
+            .filter(|it| it.age > LONG_HELD)
+            .map(events_held_back),
+    );
     findings.extend(theirs.map(|at| clock::compare("database clock", "the database's", at, now)));
     findings.extend(
         db.oldest_transaction()
@@ -146,6 +155,20 @@ pub async fn server(
             .map(|it| transaction(&it, now)),
     );
     Ok(findings)
+}
+
+/// Readers of events go no further than the first transaction that has written some and has not ended.
+fn events_held_back(held: HeldBack) -> Finding {
+    let HeldBack { process, age } = held;
+    let found = format!(
+        "process {process} of the database has written events and has not ended for {} s; nobody gets later ones",
+        age.as_secs()
+    );
+    let advice = format!(
+        "If commits wait for a standby, bring it back. Otherwise a process of Waybill has stopped: the server ends \
+         its session after two minutes, and `select pg_terminate_backend({process})` ends it now."
+    );
+    Finding::warning("events", found, &advice)
 }
 
 /// Vacuum clears away no row that a transaction which is still open might see.

@@ -63,6 +63,8 @@ async fn look(parts: &Parts) -> sql::Result<Access> {
     };
     gauge!("waybill_events_waiting").set(number(events.waiting));
     gauge!("waybill_events_oldest_waiting_seconds").set(age(events.since, now));
+    let held_back = db.events_held_back().await?.map(|held| held.age);
+    gauge!("waybill_events_held_back_seconds").set(held_back.unwrap_or_default().as_secs_f64());
     for (state, count) in endpoints::states(db).await? {
         gauge!("waybill_endpoints", "state" => state.into_str()).set(number(count));
     }

@@ -47,6 +47,7 @@ use platform::{crash_point, private_files, task};
 
 pub use backup::{check_sqlite, copy_sqlite};
 pub use insert::{Cell, column};
+pub use positions::HeldBack;
 pub use query::{Field, FromRow, Query, Row, Value};
 pub use row::FromRow;
 pub use server::{Access, Oldest, Server};

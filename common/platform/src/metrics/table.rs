@@ -142,6 +142,12 @@ pub const ALL: &[Metric] = &[
         &[],
         "Age of the oldest of them, else 0",
     ),
+    gauge(
+        Every,
+        "waybill_events_held_back_seconds",
+        &[],
+        "How long readers of events have waited for the end of a transaction that has written some, else 0",
+    ),
     histogram(
         Every,
         "waybill_provider_call_seconds",
@@ -317,7 +323,7 @@ pub const ALL: &[Metric] = &[
         Every,
         "waybill_webhooks_behind_events",
         &[],
-        "Events that the slowest active endpoint has not got yet",
+        "Events that the slowest active endpoint has not got yet, counted up to 10000",
     ),
     counter(
         Worker,

@@ -6,9 +6,11 @@
 //! advisory lock, its mark, shared with all others and until its transaction ends. The lock's first key is the
 //! sequence, and its second one the last position that was given before, modulo 2^31.
 
+use std::time::Duration;
+
 use super::insert::{Cell, arrays, column, insert_postgres};
 use super::tx::{Connection, in_time, open};
-use super::{Db, Result, Tx};
+use super::{Db, Result, Row, Tx};
 
 /// The second key of an advisory lock is of 31 bits.
 const KEYS: i64 = 1 << 31;
@@ -16,7 +18,10 @@ const KEYS: i64 = 1 << 31;
 impl Tx {
     /// Inserts events in this sequence and gives them the next positions. It is the last thing that a transaction
     /// does before its commit, because from here on readers of a server wait for its end.
-    pub(crate) async fn insert_events<'v>(&mut self, rows: Vec<impl AsRef<[Cell<'v>]>>) -> Result<()> {
+    pub(crate) async fn insert_events<'v>(
+        &mut self,
+        rows: Vec<impl AsRef<[Cell<'v>]>>,
+    ) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -111,12 +116,44 @@ impl Db {
         let marks: Vec<i64> = marks.all(|row| row.get("mark")).await?;
         Ok(marks.into_iter().map(|mark| near(mark, given)).min())
     }
+
+    /// The session that has held readers back the longest: it has written events, and its transaction has not ended.
+    pub async fn events_held_back(&self) -> Result<Option<HeldBack>> {
+        let Db::Postgres { .. } = self else {
+            return Ok(None);
+        };
+        // What it ran last is its insert of the events, or the commit after it.
+        let held = self.query(
+            "select cast(pg_locks.pid as bigint) as process,
+                    cast(extract(epoch from clock_timestamp() - query_start) * 1000 as bigint) as age
+             from pg_locks join pg_stat_activity on pg_stat_activity.pid = pg_locks.pid
+             where locktype = 'advisory' and objsubid = 2 and classid = to_regclass('event_positions')
+               and database = (select oid from pg_database where datname = current_database())
+             order by query_start limit 1",
+        );
+        let read = |row: &Row| {
+            let age: Option<i64> = row.get("age")?;
+            let age = age.unwrap_or_default().try_into().unwrap_or_default();
+            Ok(HeldBack {
+                process: row.get("process")?,
+                age: Duration::from_millis(age),
+            })
+        };
+        held.first(read).await
+    }
+}
+
+/// A session of a server for which readers of events wait, and for how long they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    pub process: i64,
+    pub age: Duration,
 }
 
 /// The position with this second key that is nearest to `given`. It may come after it, because others go on.
 fn near(key: i64, given: i64) -> i64 {
-    let after = (key - given).rem_euclid(KEYS);
-    given + if after < KEYS / 2 { after } else { after - KEYS }
+    let half = KEYS / 2;
+    given + (key - given + half).rem_euclid(KEYS) - half
 }
 
 #[cfg(test)]

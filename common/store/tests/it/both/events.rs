@@ -167,7 +167,11 @@ async fn a_transaction_that_has_written_no_event_holds_none_back() {
     let db = &own.db;
     let mut reader = Reader::default();
     let mut reading = db.snapshot().await.unwrap();
-    reading.query("select 1 as n from events").fetch_all().await.unwrap();
+    reading
+        .query("select 1 as n from events")
+        .fetch_all()
+        .await
+        .unwrap();
     let mut writing = db.begin().await.unwrap();
     let lease = "insert into leases (name, holder, expires_at) values ('long', $1, 0)";
     let lease = writing.query(lease).bind(Uuid::now_v7());
@@ -197,7 +201,10 @@ async fn a_writer_that_has_stopped_holds_events_back_until_the_server_ends_it() 
     insert(&mut stopped, 1).await;
     let later = written(db, 2).await;
     assert!(reader.look(db).await.is_empty());
+    let held = db.events_held_back().await.unwrap().unwrap();
+    assert!(held.process > 0 && held.age < SOON, "{held:?}");
     reader.sees(db, later).await;
+    assert_eq!(db.events_held_back().await.unwrap(), None);
     assert!(stopped.commit().await.is_err());
     assert_eq!(reader.read, [later]);
     own.end().await;
@@ -335,15 +342,18 @@ async fn a_database_that_was_made_of_another_one_goes_on_after_its_positions() {
         column("created_at", Timestamp(0)),
     ];
     tx.insert("events", vec![row], "").await.unwrap();
-    let waiting = [
-        column("endpoint_id", Uuid::nil()),
-        column("event_id", Uuid::nil()),
+    let endpoint = [
+        column("id", Uuid::nil()),
+        column("url", ""),
+        column("kinds", "#"),
+        column("state", "paused"),
+        column("secret", vec![0_u8]),
         column("position", 700),
-        column("shop", SHOP),
-        column("object_id", "1"),
-        column("job_id", Uuid::nil()),
+        column("failures", 0),
+        column("created_at", Timestamp(0)),
+        column("updated_at", Timestamp(0)),
     ];
-    tx.insert("outgoing_webhooks", vec![waiting], "").await.unwrap();
+    tx.insert("endpoints", vec![endpoint], "").await.unwrap();
     tx.commit().await.unwrap();
     let (one, two) = tokio::join!(migrations::apply(db), migrations::apply(db));
     one.unwrap();
@@ -362,7 +372,11 @@ async fn a_broker_that_is_added_later_is_not_sent_what_happened_before() {
     let db = &own.db;
     let position = async || broker_cursor::position(db).await.unwrap();
     broker_cursor::begin(db, 0).await.unwrap();
-    assert_eq!(position().await, 0, "from the beginning, if there was one always");
+    assert_eq!(
+        position().await,
+        0,
+        "from the beginning, if there was one always"
+    );
     broker_cursor::end(db).await.unwrap();
     written(db, 1).await;
     broker_cursor::end(db).await.unwrap();
@@ -374,7 +388,11 @@ async fn a_broker_that_is_added_later_is_not_sent_what_happened_before() {
     assert_eq!(position().await, 1, "it has begun already");
     written(db, 1).await;
     broker_cursor::end(db).await.unwrap();
-    assert_eq!(position().await, 1, "it gets what it did not get before it was removed");
+    assert_eq!(
+        position().await,
+        1,
+        "it gets what it did not get before it was removed"
+    );
     broker_cursor::advance(db, 2).await.unwrap();
     broker_cursor::end(db).await.unwrap();
     assert_eq!(position().await, NO_BROKER);
