@@ -190,7 +190,8 @@ async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationTok
         if !worker.may_work(&shutdown).await {
             return;
         }
-        worker.answer(message, &shutdown).await;
+        // Boxed, because it is large, and every task that waits for a message would hold it.
+        Box::pin(worker.answer(message, &shutdown)).await;
     }
 }
 

@@ -181,14 +181,14 @@ impl Publisher {
         let Published { confirmed, failure } = self.send(&batch.rounds).await;
         metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
         let confirmed: HashSet<Uuid> = confirmed.into_iter().collect();
-        let placed = batch.events.iter().map(|(at, it)| (*at, it.id));
+        let confirmed = batch.events.iter().filter(|it| confirmed.contains(&it.id));
         self.confirmed
-            .extend(placed.filter(|(_, id)| confirmed.contains(id)));
-        let is_confirmed = |it: &&(i64, Envelope)| has(&self.confirmed, it);
-        if let Some((position, _)) = batch.events.iter().take_while(is_confirmed).last() {
+            .extend(confirmed.map(|it| (it.position, it.id)));
+        let is_confirmed = |it: &&Envelope| has(&self.confirmed, it);
+        if let Some(last) = batch.events.iter().take_while(is_confirmed).last() {
             // The cursor is moved even if this process has lost the lease meanwhile, because the
             // broker has confirmed the events.
-            broker_cursor::advance(db, *position).await?;
+            broker_cursor::advance(db, last.position).await?;
         }
         if let Some(error) = failure {
             return Err(error);
@@ -260,8 +260,8 @@ impl Publisher {
 
 /// Events that are sent before the cursor is moved and the database is read again.
 struct Batch<'a> {
-    /// With their positions, in their sequence.
-    events: &'a [(i64, Envelope)],
+    /// In their sequence.
+    events: &'a [Envelope],
     /// The events that are to be sent, in the same sequence. No round has two events of one object.
     rounds: Vec<Vec<&'a Envelope>>,
 }
@@ -269,14 +269,13 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// It ends before the first event of an object that already has [`ROUNDS`] in it. What comes after that one would
     /// be sent again and again, because the cursor could not pass it.
-    fn of(events: &'a [(i64, Envelope)], confirmed: &BTreeMap<i64, Uuid>) -> Self {
+    fn of(events: &'a [Envelope], confirmed: &BTreeMap<i64, Uuid>) -> Self {
         let mut next: HashMap<(Option<&str>, &str), usize> = HashMap::new();
         let mut rounds: Vec<Vec<&Envelope>> = Vec::new();
-        for (place, placed) in events.iter().enumerate() {
-            if has(confirmed, placed) {
+        for (place, event) in events.iter().enumerate() {
+            if has(confirmed, event) {
                 continue;
             }
-            let (_, event) = placed;
             let object = (event.shop.as_deref(), event.object_id.as_str());
             let round = next.entry(object).or_default();
             if *round == ROUNDS {
@@ -296,8 +295,8 @@ impl<'a> Batch<'a> {
 }
 
 /// Whether an event is confirmed. A server that has lost its last commits may give a position again, so the id counts too.
-fn has(confirmed: &BTreeMap<i64, Uuid>, (position, event): &(i64, Envelope)) -> bool {
-    confirmed.get(position) == Some(&event.id)
+fn has(confirmed: &BTreeMap<i64, Uuid>, event: &Envelope) -> bool {
+    confirmed.get(&event.position) == Some(&event.id)
 }
 
 #[cfg(test)]

@@ -25,6 +25,9 @@ pub struct Envelope {
     pub created_at: Timestamp,
     #[schema(value_type = Object)]
     pub data: Box<RawValue>,
+    /// Its place in the sequence that readers see, where it was read from the database.
+    #[serde(skip)]
+    pub position: i64,
     /// Sent as a header of the message, so the message's body does not have it.
     #[serde(skip)]
     pub traceparent: Option<TraceContext>,

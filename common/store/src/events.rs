@@ -43,10 +43,6 @@ pub async fn insert(tx: &mut Tx, new: impl IntoIterator<Item = &NewEvent>) -> Re
     tx.insert_events(rows.collect()).await
 }
 
-fn placed(row: &Row) -> Result<(i64, Envelope)> {
-    Ok((row.get("position")?, read(row)?))
-}
-
 fn read(row: &Row) -> Result<Envelope> {
     let body: String = row.get("body")?;
     Ok(Envelope {
@@ -55,6 +51,7 @@ fn read(row: &Row) -> Result<Envelope> {
         shop: row.get("shop")?,
         object_id: row.get("object_id")?,
         created_at: row.get("created_at")?,
+        position: row.get("position")?,
         data: RawValue::from_string(body).map_err(|error| Error::Decode(Box::new(error)))?,
         traceparent: trace::stored(row.get("traceparent")?),
     })
@@ -98,13 +95,8 @@ pub struct Filter {
     pub object_id: String,
 }
 
-/// The newest events before the position `before` that match, the newest first, each with its position.
-pub async fn newest(
-    db: &Db,
-    filter: &Filter,
-    before: i64,
-    limit: i64,
-) -> Result<Vec<(i64, Envelope)>> {
+/// The newest events before the position `before` that match, the newest first.
+pub async fn newest(db: &Db, filter: &Filter, before: i64, limit: i64) -> Result<Vec<Envelope>> {
     db.query(
         "select id, position, kind, shop, object_id, body, created_at, traceparent from events
          where position < $1 and substr(kind, 1, length($2)) = $2
@@ -117,7 +109,7 @@ pub async fn newest(
     .bind(filter.shop.as_str())
     .bind(filter.object_id.as_str())
     .bind(limit)
-    .all(placed)
+    .all(read)
     .await
 }
 
@@ -126,7 +118,7 @@ pub async fn newest(
 pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
-            "select id, kind, shop, object_id, body, created_at, traceparent from events
+            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
              where object_id = $1 and coalesce(shop, '') = $2
              order by object_id desc, position desc
              limit $3",
@@ -143,7 +135,7 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
 /// PostgreSQL would scan the table by its primary key, instead of using the index, if it were
 /// sorted by id alone.
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
-    let mut events: Vec<(i64, Envelope)> = db
+    let mut events: Vec<Envelope> = db
         .query(
             "select id, position, kind, shop, object_id, body, created_at, traceparent from events
              where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
@@ -152,10 +144,10 @@ pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<En
         )
         .bind(limit)
         .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
-        .all(placed)
+        .all(read)
         .await?;
-    events.sort_by_key(|(position, _)| *position);
-    Ok(events.into_iter().map(|(_, event)| event).collect())
+    events.sort_by_key(|event| event.position);
+    Ok(events)
 }
 
 /// No event is written so long after the time in its id, unless clocks are that wrong.
@@ -186,8 +178,8 @@ pub async fn placed_after(db: &Db, position: i64, head: i64, limit: i64) -> Resu
     .await
 }
 
-/// The same with the whole events, each with its position.
-pub async fn after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<(i64, Envelope)>> {
+/// The same with the whole events.
+pub async fn after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<Envelope>> {
     db.query(
         "select id, position, kind, shop, object_id, body, created_at, traceparent from events
          where position > $1 and position <= $2
@@ -197,7 +189,7 @@ pub async fn after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<
     .bind(position)
     .bind(head)
     .bind(limit)
-    .all(placed)
+    .all(read)
     .await
 }
 
@@ -276,7 +268,7 @@ pub async fn last(db: &Db, position: i64) -> Result<Option<Placed>> {
 pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
-            "select id, kind, shop, object_id, body, created_at, traceparent from events
+            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
              where id in ($1..)",
         )
         .bind(ids.clone())

@@ -1,5 +1,4 @@
-//! Where events went, as far as it is stored: their place in the sequence that readers see, the broker, and the
-//! endpoints.
+//! Where events went, as far as it is stored: the broker, and the endpoints.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +13,6 @@ const MOST: usize = 500;
 
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// Its place in the sequence that readers of the API see.
-    pub position: i64,
     /// Whether the broker has it.
     pub is_published: bool,
     /// The addresses of the endpoints that have accepted it, or for which it was given up.
@@ -31,22 +28,14 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
     if events.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();
     let published = broker_cursor::position(db).await?;
-    let rows = db
-        .query("select id, position from events where id in ($1..)")
-        .bind(ids.clone())
-        .fetch_all()
-        .await?;
     let mut sent: HashMap<Uuid, Sent> = HashMap::new();
-    for row in &rows {
-        let position = row.get("position")?;
+    for event in events {
         let known = Sent {
-            position,
-            is_published: position <= published,
+            is_published: event.position <= published,
             ..Sent::default()
         };
-        sent.insert(row.get("id")?, known);
+        sent.insert(event.id, known);
     }
     let endpoints = endpoints::list(db).await?;
     if endpoints.is_empty() {
@@ -57,7 +46,7 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
             "select endpoint_id, event_id from outgoing_webhooks
              where endpoint_id in (select id from endpoints) and event_id in ($1..)",
         )
-        .bind(ids)
+        .bind(events.iter().map(|event| event.id).collect::<Vec<_>>())
         .fetch_all()
         .await?;
     let mut waiting: HashSet<(Uuid, Uuid)> = HashSet::new();
@@ -73,7 +62,7 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
                 && it.types.iter().any(|types| types.fits(&event.kind))
         };
         for endpoint in endpoints.iter().filter(wants) {
-            let has_passed = known.position <= endpoint.position;
+            let has_passed = event.position <= endpoint.position;
             let url = endpoint.url.clone();
             if has_passed && !waiting.contains(&(endpoint.id, event.id)) {
                 known.went_to.push(url);

@@ -65,7 +65,7 @@ impl Story {
         let (paid, reported) = of_provider(db, &payments).await?;
         found.extend(paid);
         events.extend(reported);
-        events.sort_by_key(|event| event.id);
+        events.sort_by_key(|event| event.position);
         Ok(Story {
             jobs: with_histories(db, found).await?,
             events,
@@ -89,7 +89,7 @@ impl Story {
         // A payment may pay for several orders.
         all.jobs.sort_by_key(|it| it.job.id);
         all.jobs.dedup_by_key(|it| it.job.id);
-        all.events.sort_by_key(|event| event.id);
+        all.events.sort_by_key(|event| event.position);
         all.events.dedup_by_key(|event| event.id);
         Ok(all)
     }
@@ -105,7 +105,7 @@ impl Story {
         ids.extend(invoices.into_iter().map(|it| it.id));
         ids.push(id.to_owned());
         let (found, mut events) = of_provider(db, &ids).await?;
-        events.sort_by_key(|event| event.id);
+        events.sort_by_key(|event| event.position);
         Ok(Story {
             jobs: with_histories(db, found).await?,
             events,

@@ -144,12 +144,9 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
     let mut before = i64::MAX;
     while arguments.trace.is_none() && found.len() < limit {
         let older = events::newest(&db, &filter, before, CHUNK).await?;
-        let Some((oldest, _)) = older.last() else {
-            break;
-        };
-        before = *oldest;
-        let older = older.into_iter().map(|(_, event)| event);
-        found.extend(older.filter(|event| kind.fits(&event.kind)));
+        let Some(oldest) = older.last() else { break };
+        before = oldest.position;
+        found.extend(older.into_iter().filter(|event| kind.fits(&event.kind)));
     }
     db.close().await;
     found.truncate(limit);

@@ -5,20 +5,21 @@ use serde_json::value::RawValue;
 
 use super::*;
 
-fn of(object: &str) -> Envelope {
+fn of((position, object): (i64, &&str)) -> Envelope {
     Envelope {
         id: Uuid::now_v7(),
         kind: "order.updated".to_owned(),
         shop: None,
-        object_id: object.to_owned(),
+        object_id: (*object).to_owned(),
         created_at: Timestamp(0),
+        position,
         data: RawValue::NULL.to_owned(),
         traceparent: None,
     }
 }
 
-fn placed(objects: &[&str]) -> Vec<(i64, Envelope)> {
-    (7..).zip(objects.iter().map(|object| of(object))).collect()
+fn placed(objects: &[&str]) -> Vec<Envelope> {
+    (7..).zip(objects).map(of).collect()
 }
 
 fn rounds<'a>(batch: &Batch<'a>) -> Vec<Vec<&'a str>> {
@@ -40,7 +41,7 @@ fn no_round_has_two_events_of_one_object() {
 #[test]
 fn what_the_broker_has_confirmed_is_not_sent_again() {
     let events = placed(&["a", "b", "a"]);
-    let confirmed = |place: usize| (events[place].0, events[place].1.id);
+    let confirmed = |place: usize| (events[place].position, events[place].id);
     let batch = Batch::of(&events, &BTreeMap::from([confirmed(0), confirmed(2)]));
     assert_eq!(rounds(&batch), [vec!["b"]]);
     assert_eq!(batch.events.len(), 3, "the cursor can pass all of them");
@@ -60,6 +61,6 @@ fn an_object_with_very_many_events_ends_the_batch() {
 #[test]
 fn another_event_at_the_position_of_a_confirmed_one_is_sent() {
     let events = placed(&["a", "b"]);
-    let lost = BTreeMap::from([(events[0].0, Uuid::now_v7())]);
+    let lost = BTreeMap::from([(events[0].position, Uuid::now_v7())]);
     assert_eq!(rounds(&Batch::of(&events, &lost)), [vec!["a", "b"]]);
 }

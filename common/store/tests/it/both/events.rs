@@ -73,9 +73,9 @@ impl Reader {
     async fn look(&mut self, db: &Db) -> Vec<Uuid> {
         let from = self.read.len();
         let head = event_head::newest_after(db, self.position).await.unwrap();
-        for (position, event) in events::after(db, self.position, head, 1000).await.unwrap() {
-            assert!(position > self.position);
-            self.position = position;
+        for event in events::after(db, self.position, head, 1000).await.unwrap() {
+            assert!(event.position > self.position);
+            self.position = event.position;
             self.read.push(event.id);
             let data: serde_json::Value = serde_json::from_str(event.data.get()).unwrap();
             let number: i64 = data["total_price"].as_str().unwrap().parse().unwrap();
