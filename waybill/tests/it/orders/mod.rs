@@ -1,5 +1,7 @@
 //! Orders, from their deliveries to what follows from them.
 
+pub mod agreements;
 pub mod notifications;
 pub mod providers;
 pub mod samples;
+pub mod topics;

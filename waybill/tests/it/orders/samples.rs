@@ -3,7 +3,7 @@
 use domain::job::State;
 use serde_json::{Value, json};
 
-use crate::both::orders::topics::{cut, cut_to, sample_named, samples, snapshot};
+use crate::orders::topics::{cut, cut_to, sample_named, samples, snapshot};
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
     TOPICS, cancelled, deliver, fulfilment, order_delivery, post_all, shown, with,

@@ -1,4 +1,6 @@
 //! Tests of payments, checkouts and calls to the payment provider.
 
+pub mod calls;
 pub mod checkout;
+pub mod hazards;
 pub mod provider_api;
