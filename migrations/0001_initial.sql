@@ -209,28 +209,21 @@ create table leases (
 
 -- Orders and what is shipped
 
--- The customers of a shop. Each field has the value of the newest order that had the field.
+-- The customers of a shop.
 create table customers (
     shop text not null,
     id bigint not null,
-    email text,
     -- The address in the form in which addresses are compared. The two databases do not agree on lower case, so it is made in
-    -- Rust. Empty when `email` is no address.
+    -- Rust. Empty when what orders say is no address.
     email_key text,
-    phone text,
-    -- The number in the form in which numbers are compared; empty when `phone` is no number.
+    -- The number in the form in which numbers are compared; empty when what orders say is no number.
     phone_key text,
-    first_name text,
-    last_name text,
-    version_at bigint not null,
-    -- The version from which each of the fields is.
-    email_at bigint not null default 0,
-    phone_at bigint not null default 0,
-    first_name_at bigint not null default 0,
-    last_name_at bigint not null default 0,
-    updated_at bigint not null,
     -- When the person was erased.
     redacted_at bigint,
+    -- What all orders say of the customer, as JSON. The two keys are made from it.
+    record text not null,
+    created_at bigint not null,
+    updated_at bigint not null,
     primary key (shop, id)
 );
 
@@ -504,26 +497,19 @@ create table payments (
     transfer_group text,
     -- The provider's id of the customer.
     customer_id text,
-    receipt_email text,
     -- As in customers.
     email_key text,
     currency text not null,
     amount_minor bigint not null,
     -- The amount that was captured.
     received_minor bigint not null,
-    refunded_minor bigint not null default 0,
-    fully_refunded bigint not null default 0,
+    refunded_minor bigint not null,
     state text not null,
-    succeeded bigint not null default 0,
-    -- The provider's own status. `state` follows from the facts.
-    status text,
     canceled_at bigint,
-    -- Why the latest failed attempt failed: the provider's codes and ids, as JSON.
-    failure text,
-    -- Which event reported each of the parts, by name, as JSON.
-    versions text not null,
+    -- Everything that is known of the payment, as JSON. The columns above are made from it.
+    record text not null,
     -- How many ledger entries the payment has.
-    entries bigint not null default 0,
+    entries bigint not null,
     created_at bigint not null,
     updated_at bigint not null
 );
@@ -568,29 +554,18 @@ create table checkout_sessions (
     -- The provider's id of the session.
     id text primary key,
     mode text,
-    payment_status text,
-    total_minor bigint,
-    -- How the checkout page changed the price: the price before, the discount that it took off,
-    -- and the tax and shipping that it added.
-    subtotal_minor bigint,
-    discount_minor bigint,
-    added_minor bigint,
-    currency text,
     payment_intent text,
     subscription text,
     invoice text,
     customer_id text,
-    client_reference_id text,
     pact_id text,
-    fulfillment_cycle text,
-    email text,
     -- As in customers.
     email_key text,
-    -- As in payments.
-    versions text not null,
     -- The order that the session belongs to. Null when the session sells nothing.
     shop text,
     order_id bigint,
+    -- Everything that is known of the session, as JSON. The columns above the order are made from it.
+    record text not null,
     created_at bigint not null,
     updated_at bigint not null
 );
@@ -627,8 +602,8 @@ create table subscriptions (
     period_end_at bigint,
     customer_id text,
     pact_id text,
-    -- As in payments.
-    versions text not null,
+    -- Everything that is known of the subscription, as JSON. The columns above are made from it.
+    record text not null,
     created_at bigint not null,
     updated_at bigint not null
 );

@@ -16,8 +16,13 @@ select number::bigint as n,
                          'address1', number || ' Example Street', 'city', 'Ottawa', 'zip', 'K2P0V6')::text as address
 from generate_series(1, 200000) as number;
 
-insert into customers (shop, id, email, phone, first_name, last_name, version_at, updated_at)
-select shop, customer_id, 'bob' || n || '@example.com', '+1613' || 5550000 + n, 'Bob ' || n, 'Example', at, at from made;
+insert into customers (shop, id, email_key, phone_key, record, created_at, updated_at)
+select shop, customer_id, 'bob' || n || '@example.com', '1613' || 5550000 + n,
+       json_build_object('schema', 1,
+                         'email', json_build_object('at', at, 'value', 'bob' || n || '@example.com'),
+                         'phone', json_build_object('at', at, 'value', '+1613' || 5550000 + n),
+                         'first_name', json_build_object('at', at, 'value', 'Bob ' || n),
+                         'last_name', json_build_object('at', at, 'value', 'Example'))::text, at, at from made;
 
 insert into orders (shop, id, name, customer_id, email, phone, currency, total_minor, subtotal_minor, tax_minor,
                     financial_status, shipping_address, billing_address, ordered_at, was_paid,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::redact::Hide;
 use providers::{CallFailure, endpoints};
+use store::aggregates;
 use store::sql::{self, is_outage};
 
 /// How much of an error's text is stored, in characters.
@@ -52,10 +53,11 @@ pub fn call_failed(failure: CallFailure) -> anyhow::Error {
     }
 }
 
-/// Whether no retry can mend the error: a handler has marked it so, or a flow says so.
+/// Whether no retry can mend the error: a handler has marked it so, a flow says so, or a record is damaged.
 fn is_permanent(error: &anyhow::Error) -> bool {
     let of_flow = error.downcast_ref().is_some_and(flows::Error::is_permanent);
-    of_flow || error.is::<Permanent>()
+    let of_store = error.downcast_ref().is_some_and(aggregates::is_damaged);
+    of_flow || of_store || error.is::<Permanent>()
 }
 
 /// Why a job's run failed, without personal data, so that it may be stored.

@@ -21,6 +21,7 @@ pub mod thin;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
@@ -87,7 +88,7 @@ pub enum Object {
 }
 
 /// An e-mail address. Debug does not show it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Email(pub String);
 
 impl Event {

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::job::Job;
 use domain::payment::record::Record;
 use domain::payment::{self, Event, Object, checkout, subscription};
+use domain::record::Record as _;
 use serde::Deserialize;
 use store::checkout_sessions::SessionEntry;
 use store::invoices::{self, Invoice};
@@ -42,7 +43,7 @@ enum Report {
     Session(String, Box<checkout::Record>, i64),
     /// A paid invoice, and what it says of its subscription. An invoice of a trial says nothing of
     /// it, and an invoice may have no subscription.
-    Invoice(Invoice, Option<(String, subscription::Record)>),
+    Invoice(Invoice, Option<(String, Box<subscription::Record>)>),
     Link(String),
     EndWait(String),
 }
@@ -92,7 +93,7 @@ fn report_of(event: &Event) -> Option<Report> {
         }
         Object::Invoice(invoice) => {
             let reported = subscription::Record::of(event);
-            let reported = reported.map(|(id, record)| (id.to_owned(), record));
+            let reported = reported.map(|(id, record)| (id.to_owned(), Box::new(record)));
             Report::Invoice(row_of(invoice), reported)
         }
     })
@@ -188,7 +189,7 @@ impl Gathered {
                     }
                 }
                 if let Some((id, record)) = reported {
-                    self.add_subscription(id, record);
+                    self.add_subscription(id, *record);
                 }
             }
             Report::Link(agreement) => {

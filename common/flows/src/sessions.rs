@@ -11,6 +11,7 @@ use domain::order::record::{Contact, Part, Totals, Version};
 use domain::payment::record::Part as PaymentPart;
 use domain::payment::{Mode, checkout};
 use domain::time::Timestamp;
+use store::aggregates::{self, Merged};
 use store::checkout_sessions;
 use store::orders as order_rows;
 use store::orders::Claim;
@@ -54,49 +55,32 @@ pub(crate) async fn take(
     tx: &mut Tx,
     incoming: BTreeMap<String, Incoming>,
 ) -> Result<Vec<ChangedSession>> {
-    if incoming.is_empty() {
-        return Ok(Vec::new());
-    }
     let now = outbox.now;
     let created: BTreeMap<String, i64> = incoming
         .iter()
         .map(|(id, (_, created))| (id.clone(), *created))
         .collect();
-    let incoming: BTreeMap<String, checkout_sessions::SessionEntry> = incoming
-        .into_iter()
-        .map(|(id, (entry, _))| (id, entry))
-        .collect();
-    let inserted = checkout_sessions::insert_new(tx, &incoming, now).await?;
-    let known = incoming.keys().filter(|id| !inserted.contains(*id));
-    let mut known = checkout_sessions::load(tx, known.cloned().collect()).await?;
-    let mut sessions = Vec::new();
-    for (id, new) in incoming {
-        let before = known.remove(&id);
-        let mut entry = new;
-        if let Some(before) = &before {
-            let mut record = before.record.clone();
-            record.merge(entry.record);
-            if record == before.record {
-                continue;
-            }
-            entry = checkout_sessions::SessionEntry {
-                record,
-                ..before.clone()
-            };
-        }
+    let incoming = incoming.into_iter().map(|(id, (entry, _))| (id, entry));
+    let merged = aggregates::merge(tx, incoming.collect(), now).await?;
+    let changed = merged.into_iter().map(|merged| {
+        let Merged {
+            key: id,
+            before,
+            after: entry,
+        } = merged;
         let was = before.as_ref().map(|entry| &entry.record);
         for change in checkout::changes(was, &entry.record) {
             let event = event_of(change, &entry.record);
             outbox.event(Event::of_checkout(&id, event));
         }
-        sessions.push(ChangedSession {
+        ChangedSession {
             is_first: before.is_none(),
             created: created[&id],
             id,
             entry,
-        });
-    }
-    Ok(sessions)
+        }
+    });
+    Ok(changed.collect())
 }
 
 fn event_of(change: checkout::Change, record: &checkout::Record) -> CheckoutEvent {

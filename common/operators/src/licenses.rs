@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use domain::license::{LicenseId, NoRoom, Status, Tier, check_orgs, check_seats};
+use domain::payment::subscription::Record;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use serde::Serialize;
 use serde_json::json;
+use store::aggregates;
 use store::audit::By;
 use store::licenses::{self, Customer, Grant, License, Owner};
 use store::orgs::{self, Org};
 use store::sql::{self, Db, Tx};
-use store::subscriptions;
 use store::users::{self, Named};
 
 /// Why nothing was changed.
@@ -211,7 +212,7 @@ async fn paid_until(
     subscription: &str,
     said: Option<Timestamp>,
 ) -> Result<Timestamp, Refused> {
-    let paid = subscriptions::load(tx, vec![subscription.to_owned()]).await?;
+    let paid = aggregates::lock::<Record>(tx, vec![subscription.to_owned()]).await?;
     let paid = paid.get(subscription).and_then(|it| it.period_end);
     said.max(paid.map(Timestamp::from_unix_seconds))
         .ok_or_else(|| Refused::Unpaid(subscription.to_owned()))

@@ -1,5 +1,8 @@
 //! `#[derive(FromRow)]` for structs of `store`: each field is read from the column of its name. So a
-//! struct that is read from the database names its columns once.
+//! struct that is read from the database names its columns once. `#[derive(Record)]` for structs of
+//! `domain` that are kept as JSON in one column.
+
+mod record;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -13,6 +16,22 @@ use syn::{Data, DeriveInput, Error, Field, LitStr, Path, Result, parse_macro_inp
 pub fn from_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     let implemented = implement(&input).unwrap_or_else(Error::into_compile_error);
+    implemented.into()
+}
+
+/// Implements `domain::record::Record`, `Serialize` and `Deserialize`: each field is a member of its
+/// name, and the field `rest` has the members that are none. A field that is missing in the JSON has its
+/// type's default, and a field that has its default is not written. Fields say what they are:
+/// - `#[required]`: its type has no default, and JSON without it cannot be read.
+/// - `#[person]`: it may identify somebody, and is set to its default when the person is forgotten.
+/// - `#[thing]`: a text that is about nobody. A text says one of the two.
+/// - `#[nested]`: a record in the record.
+///
+/// `#[schema(1)]` stands on a struct that is a whole record.
+#[proc_macro_derive(Record, attributes(schema, required, person, thing, nested))]
+pub fn record(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let implemented = record::implement(&input).unwrap_or_else(Error::into_compile_error);
     implemented.into()
 }
 

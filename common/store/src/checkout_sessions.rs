@@ -1,19 +1,15 @@
 //! The `checkout_sessions` table: what was bought on the payment provider's page, and the order
 //! that each session belongs to.
 
-use std::collections::{BTreeMap, HashSet};
-
+use crate::aggregates::{self, Aggregate};
+use crate::payments;
 use crate::sql::{Cell, Db, Result, Row, Tx, column};
-use crate::versions::{self, Versions, value};
-use crate::{json, parsed, payments};
-use domain::money::Currency;
 use domain::order::OrderKey;
 use domain::order::settlement::Linked;
+use domain::payment::Mode;
 use domain::payment::checkout::Record;
-use domain::payment::record::Part;
-use domain::payment::{Email, Mode, PaymentStatus};
+use domain::payment::record::text;
 use domain::privacy::email_key;
-use domain::time::Timestamp;
 
 /// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,132 +18,46 @@ pub struct SessionEntry {
     pub order: Option<OrderKey>,
 }
 
-/// Inserts those sessions that do not exist yet, and returns their ids.
-pub async fn insert_new(
-    tx: &mut Tx,
-    sessions: &BTreeMap<String, SessionEntry>,
-    now: Timestamp,
-) -> Result<HashSet<String>> {
-    let rows = sessions.iter().map(|(id, entry)| row(id, entry, now));
-    let new = "on conflict (id) do nothing returning id";
-    let inserted = tx
-        .insert("checkout_sessions", rows.collect::<Result<_>>()?, new)
-        .await?;
-    inserted.iter().map(|row| row.get("id")).collect()
-}
+impl Aggregate for SessionEntry {
+    type Key = String;
+    type Record = Record;
+    const TABLE: &'static str = "checkout_sessions";
+    const LOCK: &'static str = "select id, record, shop, order_id, updated_at
+                                from checkout_sessions where id in ($1..)
+                                order by id
+                                for update";
 
-/// Overwrites sessions whose rows this transaction has inserted or locked.
-pub async fn save(tx: &mut Tx, sessions: &[(&str, &SessionEntry)], now: Timestamp) -> Result<()> {
-    let rows = sessions.iter().map(|(id, entry)| row(id, entry, now));
-    tx.overwrite("checkout_sessions", "id", rows.collect::<Result<_>>()?, "")
-        .await
-}
-
-fn row<'a>(id: &'a str, entry: &'a SessionEntry, now: Timestamp) -> Result<[Cell<'a>; 22]> {
-    let record = &entry.record;
-    let minor = |part: &Option<Part<i64>>| part.as_ref().map(|part| part.value);
-    let status = record.payment_status.as_ref().map(PaymentStatus::as_str);
-    let currency = record.currency.as_ref().map(|part| part.value.as_str());
-    let email = record.email.as_ref().map(|part| part.value.0.as_str());
-    let order = entry.order.as_ref();
-    Ok([
-        column("id", id),
-        column("mode", record.mode.as_ref().map(|part| part.value.as_str())),
-        column("payment_status", status),
-        column("total_minor", minor(&record.total)),
-        column("currency", currency),
-        column("subtotal_minor", minor(&record.subtotal)),
-        column("discount_minor", minor(&record.discount)),
-        column("added_minor", minor(&record.added)),
-        column("fulfillment_cycle", value(&record.cycle)),
-        column("payment_intent", value(&record.payment_intent)),
-        column("subscription", value(&record.subscription)),
-        column("invoice", value(&record.invoice)),
-        column("customer_id", value(&record.customer)),
-        column("client_reference_id", value(&record.client_reference_id)),
-        column("pact_id", value(&record.pact_id)),
-        column("email", email),
-        column("email_key", email.map(email_key)),
-        column("versions", part_versions(record)?),
-        column("shop", order.map(|key| &key.0)),
-        column("order_id", order.map(|key| key.1)),
-        column("created_at", now),
-        column("updated_at", now),
-    ])
-}
-
-fn part_versions(record: &Record) -> Result<String> {
-    let parts = [
-        ("mode", versions::of(&record.mode)),
-        ("total", versions::of(&record.total)),
-        ("currency", versions::of(&record.currency)),
-        ("subtotal", versions::of(&record.subtotal)),
-        ("discount", versions::of(&record.discount)),
-        ("added", versions::of(&record.added)),
-        ("cycle", versions::of(&record.cycle)),
-        ("payment_intent", versions::of(&record.payment_intent)),
-        ("subscription", versions::of(&record.subscription)),
-        ("invoice", versions::of(&record.invoice)),
-        ("customer", versions::of(&record.customer)),
-        (
-            "client_reference_id",
-            versions::of(&record.client_reference_id),
-        ),
-        ("pact_id", versions::of(&record.pact_id)),
-        ("email", versions::of(&record.email)),
-    ];
-    json(&Versions::of(parts))
-}
-
-/// The sessions with these ids, locked, sorted by id.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, SessionEntry>> {
-    if ids.is_empty() {
-        return Ok(BTreeMap::new());
+    fn of(record: Record, row: &Row) -> Result<Self> {
+        let shop: Option<String> = row.get("shop")?;
+        Ok(SessionEntry {
+            record,
+            order: shop.zip(row.get("order_id")?),
+        })
     }
-    tx.query(
-        "select id, mode, payment_status, total_minor, currency, payment_intent, subscription,
-                invoice, customer_id, client_reference_id, pact_id, email, versions, shop,
-                order_id, subtotal_minor, discount_minor, added_minor,
-                fulfillment_cycle
-         from checkout_sessions where id in ($1..)
-         order by id
-         for update",
-    )
-    .bind(ids)
-    .all(|row| Ok((row.get("id")?, read(row)?)))
-    .await
-}
 
-fn read(row: &Row) -> Result<SessionEntry> {
-    let versions: String = row.get("versions")?;
-    let versions: Versions = parsed(&versions)?;
-    let mode: Option<String> = row.get("mode")?;
-    let status: Option<String> = row.get("payment_status")?;
-    let currency: Option<String> = row.get("currency")?;
-    let email: Option<String> = row.get("email")?;
-    let record = Record {
-        payment_status: status.map(PaymentStatus::from),
-        mode: versions.part("mode", mode.map(Mode::from)),
-        total: versions.part("total", row.get("total_minor")?),
-        currency: versions.part("currency", currency.and_then(|code| Currency::parse(&code))),
-        subtotal: versions.part("subtotal", row.get("subtotal_minor")?),
-        discount: versions.part("discount", row.get("discount_minor")?),
-        added: versions.part("added", row.get("added_minor")?),
-        cycle: versions.part("cycle", row.get("fulfillment_cycle")?),
-        payment_intent: versions.part("payment_intent", row.get("payment_intent")?),
-        subscription: versions.part("subscription", row.get("subscription")?),
-        invoice: versions.part("invoice", row.get("invoice")?),
-        customer: versions.part("customer", row.get("customer_id")?),
-        client_reference_id: versions.part("client_reference_id", row.get("client_reference_id")?),
-        pact_id: versions.part("pact_id", row.get("pact_id")?),
-        email: versions.part("email", email.map(Email)),
-    };
-    let shop: Option<String> = row.get("shop")?;
-    let order_id: Option<i64> = row.get("order_id")?;
-    Ok(SessionEntry {
-        record,
-        order: shop.zip(order_id),
-    })
+    fn record(&self) -> &Record {
+        &self.record
+    }
+
+    fn columns(&self) -> Vec<Cell<'_>> {
+        let record = &self.record;
+        let order = self.order.as_ref();
+        vec![
+            column("mode", record.mode().map(Mode::as_str)),
+            column("payment_intent", text(&record.payment_intent)),
+            column("subscription", text(&record.subscription)),
+            column("invoice", text(&record.invoice)),
+            column("customer_id", text(&record.customer)),
+            column("pact_id", text(&record.pact_id)),
+            column("email_key", record.email().map(email_key)),
+            column("shop", order.map(|key| &key.0)),
+            column("order_id", order.map(|key| key.1)),
+        ]
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.record.merge(other.record);
+    }
 }
 
 /// Moves the sessions of the order `from` to the order `to`.
@@ -209,15 +119,8 @@ pub struct Bought {
 /// The sessions of orders with these ids, in all shops.
 pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> {
     tx.query(
-        "select checkout_sessions.mode, checkout_sessions.payment_status,
-                checkout_sessions.total_minor, checkout_sessions.currency,
-                checkout_sessions.payment_intent, checkout_sessions.subscription,
-                checkout_sessions.invoice, checkout_sessions.customer_id,
-                checkout_sessions.client_reference_id, checkout_sessions.pact_id,
-                checkout_sessions.email, checkout_sessions.versions, checkout_sessions.shop,
+        "select checkout_sessions.id, checkout_sessions.record, checkout_sessions.shop,
                 checkout_sessions.order_id,
-                checkout_sessions.subtotal_minor, checkout_sessions.discount_minor,
-                checkout_sessions.added_minor, checkout_sessions.fulfillment_cycle,
                 payments.id as payment_id, payments.pact_id as payment_agreement,
                 payments.currency as payment_currency, payments.received_minor,
                 payments.refunded_minor, payments.state, payments.canceled_at,
@@ -234,7 +137,7 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
 }
 
 fn bought(row: &Row) -> Result<Bought> {
-    let SessionEntry { record, order } = read(row)?;
+    let SessionEntry { record, order, .. } = aggregates::of(row)?.1;
     let payment = match row.get::<Option<String>>("payment_id")? {
         Some(_) => Some((row.get("payment_agreement")?, payments::joined(row)?)),
         None => None,
@@ -245,6 +148,20 @@ fn bought(row: &Row) -> Result<Bought> {
         payment,
         is_subscription_paid: row.get::<Option<i64>>("period_end_at")?.is_some(),
     })
+}
+
+/// The address of the buyer in a session that led to this payment. Of several it is the greatest.
+pub async fn buyer(db: &Db, payment: &str) -> Result<Option<String>> {
+    let sessions: Vec<(String, SessionEntry)> = aggregates::read(
+        db.query(
+            "select id, record, shop, order_id from checkout_sessions
+             where payment_intent = $1",
+        )
+        .bind(payment),
+    )
+    .await?;
+    let emails = sessions.iter().filter_map(|(_, it)| it.record.email());
+    Ok(emails.max().map(ToOwned::to_owned))
 }
 
 /// The checkout sessions that began a subscription, at most `limit`.

@@ -1,121 +1,86 @@
-//! The `customers` table. Each field has the value of the newest order that had the field.
+//! The `customers` table: what the orders of each customer of a shop say of them.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use crate::sql::{Db, FromRow, Result, Tx, column};
-use domain::order::Customer;
+use crate::aggregates::{self, Aggregate};
+use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
+use domain::customer::Record;
+use domain::order::OrderKey;
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
 
-/// A customer as an order describes it, with the time of the order's version in Unix
-/// milliseconds.
-pub struct Seen<'a> {
-    pub shop: &'a str,
-    pub id: i64,
-    pub customer: &'a Customer,
-    pub version_at: i64,
+/// A customer as it is stored.
+#[derive(Clone, PartialEq)]
+pub struct CustomerEntry {
+    pub record: Record,
+    /// When the person was erased.
+    pub redacted_at: Option<Timestamp>,
 }
 
-/// Merges what orders say about their customers, including older orders.
-pub async fn upsert<'a>(tx: &mut Tx, seen: &[Seen<'a>], now: Timestamp) -> Result<()> {
-    let mut customers: BTreeMap<(&str, i64), (i64, [StatedField<'a>; 4])> = BTreeMap::new();
-    for one in seen {
-        let (newest, fields) = customers
-            .entry((one.shop, one.id))
-            .or_insert((one.version_at, Default::default()));
-        *newest = one.version_at.max(*newest);
-        let customer = one.customer;
-        let stated = [
-            &customer.email,
-            &customer.phone,
-            &customer.first_name,
-            &customer.last_name,
-        ];
-        for (field, value) in fields.iter_mut().zip(stated) {
-            let other = StatedField {
-                value: value.as_deref(),
-                at: if value.is_some() { one.version_at } else { 0 },
-            };
-            if other.key() > field.key() {
-                *field = other;
-            }
+impl Aggregate for CustomerEntry {
+    type Key = OrderKey;
+    type Record = Record;
+    const TABLE: &'static str = "customers";
+    const LOCK: &'static str = "select shop, id, record, redacted_at, updated_at
+                                from customers where (shop, id) in ($1..)
+                                order by shop, id
+                                for update";
+
+    fn of(record: Record, row: &Row) -> Result<Self> {
+        Ok(CustomerEntry {
+            record,
+            redacted_at: row.get("redacted_at")?,
+        })
+    }
+
+    fn record(&self) -> &Record {
+        &self.record
+    }
+
+    fn columns(&self) -> Vec<Cell<'_>> {
+        vec![
+            column("email_key", self.record.email().map(email_key)),
+            column("phone_key", self.record.phone().map(phone_key)),
+            column("redacted_at", self.redacted_at),
+        ]
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.record.merge(other.record);
+    }
+}
+
+/// Merges what orders say about their customers, including older orders. Those of whom they say nothing
+/// new are only read. The caller shares the lock of each shop, so none of them is erased meanwhile.
+pub async fn absorb(tx: &mut Tx, seen: BTreeMap<OrderKey, Record>, now: Timestamp) -> Result<()> {
+    if seen.is_empty() {
+        return Ok(());
+    }
+    let known: BTreeMap<OrderKey, CustomerEntry> = aggregates::read(
+        tx.query("select shop, id, record, redacted_at from customers where (shop, id) in ($1..)")
+            .bind(seen.keys().cloned().collect::<Vec<_>>()),
+    )
+    .await?;
+    let mut news = BTreeMap::new();
+    for (key, record) in seen {
+        let new = CustomerEntry {
+            record,
+            redacted_at: None,
+        };
+        let says_nothing_new = known.get(&key).is_some_and(|known| {
+            let mut merged = known.clone();
+            merged.merge(new.clone());
+            merged == *known
+        });
+        if !says_nothing_new {
+            news.insert(key, new);
         }
     }
-    let rows = customers.iter().map(|(&(shop, id), (newest, fields))| {
-        let [email, phone, first_name, last_name] = *fields;
-        [
-            column("shop", shop),
-            column("id", id),
-            column("email", email.value),
-            column("phone", phone.value),
-            column("first_name", first_name.value),
-            column("last_name", last_name.value),
-            column("email_key", email.value.map(email_key)),
-            column("phone_key", phone.value.map(phone_key)),
-            column("email_at", email.at),
-            column("phone_at", phone.at),
-            column("first_name_at", first_name.at),
-            column("last_name_at", last_name.at),
-            column("version_at", *newest),
-            column("updated_at", now),
-        ]
-    });
-    tx.insert("customers", rows.collect(), &MERGE).await?;
-    Ok(())
+    let merged = aggregates::merge(tx, news, now).await?;
+    let changed = merged.iter().filter(|it| it.before.is_some());
+    let changed = changed.map(|it| (&it.key, &it.after));
+    aggregates::save(tx, changed, now).await
 }
-
-/// A field of a customer, with the time of the order's version that had it. The time is 0 when no
-/// order had it.
-#[derive(Clone, Copy, Default)]
-struct StatedField<'a> {
-    value: Option<&'a str>,
-    at: i64,
-}
-
-impl StatedField<'_> {
-    /// A field with a value comes before one without, then the newer, then the greater text.
-    fn key(&self) -> (bool, i64, Option<&str>) {
-        (self.value.is_some(), self.at, self.value)
-    }
-}
-
-/// Keeps the newer of a field's two values, in the sequence of [`StatedField::key`], with its
-/// time. The expressions of an update see the row as it was before.
-const NEWER: &str = "
-    VALUE = case when excluded.FIELD is null
-                   or (customers.FIELD is not null
-                       and (excluded.FIELD_at, excluded.FIELD)
-                           < (customers.FIELD_at, customers.FIELD))
-                 then customers.VALUE else excluded.VALUE end";
-
-const NEWER_AT: &str = "
-    FIELD_at = case when excluded.FIELD is null then customers.FIELD_at
-                    when customers.FIELD is null or excluded.FIELD_at > customers.FIELD_at
-                    then excluded.FIELD_at else customers.FIELD_at end";
-
-static MERGE: LazyLock<String> = LazyLock::new(|| {
-    let values = [
-        ("email", "email"),
-        ("email", "email_key"),
-        ("phone", "phone"),
-        ("phone", "phone_key"),
-        ("first_name", "first_name"),
-        ("last_name", "last_name"),
-    ];
-    let values = values.map(|(field, value)| NEWER.replace("FIELD", field).replace("VALUE", value));
-    let times = ["email", "phone", "first_name", "last_name"];
-    let times = times.map(|field| NEWER_AT.replace("FIELD", field));
-    let fields = [&values[..], &times[..]].concat();
-    format!(
-        "on conflict (shop, id) do update
-         set {},
-             version_at = case when excluded.version_at > customers.version_at
-                               then excluded.version_at else customers.version_at end,
-             updated_at = excluded.updated_at",
-        fields.join(",")
-    )
-});
 
 /// A customer as an operator sees it, without personal data.
 #[derive(Clone, Copy, Debug, FromRow)]

@@ -1,4 +1,4 @@
-//! The statements of an erasure: personal columns become null, and the bodies of jobs are
+//! The statements of an erasure: records forget their person, personal columns become null, and the bodies of jobs are
 //! replaced by the part that may stay. Ids, amounts and states are not touched. Customers and
 //! orders are counted as they are found, because a late delivery may have erased one a moment
 //! before. Payments, sessions and jobs are counted only where there was something to erase.
@@ -7,23 +7,18 @@ pub mod file;
 
 use bytes::Bytes;
 
+use crate::aggregates;
+use crate::checkout_sessions::SessionEntry;
+use crate::customers::CustomerEntry;
+use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, State};
+use domain::record::Record as _;
 use domain::time::Timestamp;
 
-/// The columns that [`customers`] and the functions below set to null, by table.
+/// The columns that may hold a person, by table. [`customers`] and the functions below erase them.
 pub const ERASED: &[(&str, &[&str])] = &[
-    (
-        "customers",
-        &[
-            "email",
-            "phone",
-            "first_name",
-            "last_name",
-            "email_key",
-            "phone_key",
-        ],
-    ),
+    ("customers", &["record", "email_key", "phone_key"]),
     (
         "orders",
         &[
@@ -35,11 +30,8 @@ pub const ERASED: &[(&str, &[&str])] = &[
             "phone_key",
         ],
     ),
-    ("payments", &["receipt_email", "email_key"]),
-    (
-        "checkout_sessions",
-        &["email", "client_reference_id", "email_key"],
-    ),
+    ("payments", &["record", "email_key"]),
+    ("checkout_sessions", &["record", "email_key"]),
     // Erased together with the parcels' orders.
     ("parcels", &["url"]),
     // Deleted or replaced by `replace_body`.
@@ -47,19 +39,13 @@ pub const ERASED: &[(&str, &[&str])] = &[
 ];
 
 pub async fn customers(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
-    tx.query(CUSTOMERS)
-        .bind(now.0)
-        .bind(shop)
-        .bind(ids)
-        .execute()
-        .await
+    let keys = ids.into_iter().map(|id| (shop.to_owned(), id)).collect();
+    let edited = aggregates::edit::<CustomerEntry>(tx, keys, |it| {
+        it.record.forget_person();
+        it.redacted_at.get_or_insert(now);
+    });
+    Ok(edited.await?.found)
 }
-
-const CUSTOMERS: &str = "update customers
-     set email = null, phone = null, first_name = null, last_name = null,
-         email_key = null, phone_key = null,
-         redacted_at = coalesce(redacted_at, $1)
-     where shop = $2 and id in ($3..)";
 
 pub async fn orders(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
     tx.query(PARCELS)
@@ -94,19 +80,14 @@ pub async fn is_known(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
 }
 
 pub async fn payments(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
-    tx.query(PAYMENTS).bind(ids).execute().await
+    let edited = aggregates::edit::<PaymentEntry>(tx, ids, |it| it.record.forget_person());
+    Ok(edited.await?.changed)
 }
-
-const PAYMENTS: &str = "update payments set receipt_email = null, email_key = null
-     where receipt_email is not null and id in ($1..)";
 
 pub async fn checkout_sessions(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
-    tx.query(CHECKOUT_SESSIONS).bind(ids).execute().await
+    let edited = aggregates::edit::<SessionEntry>(tx, ids, |it| it.record.forget_person());
+    Ok(edited.await?.changed)
 }
-
-const CHECKOUT_SESSIONS: &str = "update checkout_sessions
-     set email = null, client_reference_id = null, email_key = null
-     where (email is not null or client_reference_id is not null) and id in ($1..)";
 
 /// When something was erased first after this entry of the audit: what a request named and what came
 /// late, also the certain part of one whose rest an operator decides, and discarded bodies.

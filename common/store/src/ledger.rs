@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::payments;
+use crate::aggregates;
+use crate::payments::{self, PaymentEntry};
 use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::money::decimal;
 use domain::payment::ledger::{Posting, postings};
@@ -203,7 +204,7 @@ pub async fn verify(db: &Db) -> Result<Books> {
 
 async fn recheck(db: &Db, id: &str) -> Result<Vec<Mismatch>> {
     let mut tx = db.begin().await?;
-    let entry = payments::load(&mut tx, vec![id.to_owned()])
+    let entry = aggregates::lock::<PaymentEntry>(&mut tx, vec![id.to_owned()])
         .await?
         .remove(id);
     let booked = sums_of(&mut tx, id).await?;

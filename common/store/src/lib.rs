@@ -1,6 +1,7 @@
 //! The tables of the database, a file for each. Functions are verbs that are used qualified:
 //! `jobs::ready(..)`. All SQL text is in this crate.
 
+pub mod aggregates;
 pub mod api_keys;
 pub mod audit;
 pub mod backlog;
@@ -59,7 +60,6 @@ pub mod subscriptions;
 pub mod tombstones;
 pub mod traces;
 pub mod users;
-mod versions;
 pub mod webhook_ids;
 
 use serde::Serialize;

@@ -8,10 +8,10 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use crate::orders::{self, Claim};
-use crate::parsed;
-use crate::sql::{Db, Error, FromRow, Result, Tx, column};
-use domain::money::{Currency, Money};
-use domain::payment::PaymentError;
+use crate::payments::PaymentEntry;
+use crate::sql::{Db, FromRow, Result, Tx, column};
+use crate::{aggregates, checkout_sessions};
+use domain::money::Money;
 use domain::payment::record::is_left_to_provider;
 use domain::time::Timestamp;
 
@@ -120,11 +120,7 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
                     (select count(*) from checkout_sessions
                      where checkout_sessions.payment_intent = payments.id
                        and checkout_sessions.mode = 'payment') as sessions,
-                    payments.amount_minor, payments.currency,
-                    payments.failure, payments.pact_id,
-                    payments.receipt_email,
-                    (select max(checkout_sessions.email) from checkout_sessions
-                     where checkout_sessions.payment_intent = payments.id) as session_email,
+                    payments.id as payment_id, payments.record,
                     (select min(payment_retries.due_at) from payment_retries
                      where payment_retries.payment_id = payments.id
                        and payment_retries.state = 'scheduled') as next_retry_at
@@ -136,23 +132,22 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
-    let pact_id: Option<String> = row.get("pact_id")?;
-    let order = match &pact_id {
-        Some(pact_id) => orders::owner(db, pact_id).await?,
+    let id: String = row.get("payment_id")?;
+    let payment = aggregates::record_of::<PaymentEntry>(&id, &row.get::<String>("record")?)?;
+    let agreement = payment.agreement();
+    let order = match agreement {
+        Some(agreement) => orders::owner(db, agreement).await?,
         None => None,
     };
-    let receipt_email: Option<String> = row.get("receipt_email")?;
-    let session_email: Option<String> = row.get("session_email")?;
+    let email = match payment.email() {
+        Some(email) => Some(email.to_owned()),
+        None => checkout_sessions::buyer(db, &id).await?,
+    };
     let order_email = order.as_ref().and_then(|order| order.email.clone());
-    let failure: Option<PaymentError> = match row.get::<Option<String>>("failure")? {
-        Some(failure) => Some(parsed(&failure)?),
-        None => None,
-    };
-    let currency: String = row.get("currency")?;
     let is_of_checkout = row.get::<i64>("sessions")? > 0;
+    let failure = payment.failure.as_ref().map(|part| &part.value);
     let is_left_to_provider = failure
-        .as_ref()
-        .is_some_and(|failure| is_left_to_provider(pact_id.is_some(), is_of_checkout, failure));
+        .is_some_and(|failure| is_left_to_provider(agreement.is_some(), is_of_checkout, failure));
     Ok(Some(Letter {
         state: row.get("state")?,
         created_at: row.get("created_at")?,
@@ -160,12 +155,11 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         is_left_to_provider,
         payment_state: row.get("payment_state")?,
         amount: Money {
-            minor: row.get("amount_minor")?,
-            currency: Currency::parse(&currency)
-                .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?,
+            minor: payment.amount(),
+            currency: payment.currency.value,
         },
-        decline_code: failure.and_then(|failure| failure.decline_code),
-        email: receipt_email.or(session_email).or(order_email),
+        decline_code: failure.and_then(|failure| failure.decline_code.clone()),
+        email: email.or(order_email),
         order,
         next_retry_at: row.get("next_retry_at")?,
     }))

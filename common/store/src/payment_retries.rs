@@ -7,11 +7,12 @@ use serde::Serialize;
 use strum::IntoStaticStr;
 use uuid::Uuid;
 
-use crate::parsed;
+use crate::aggregates;
+use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Result, Row, Tx, column};
-use crate::versions::Versions;
 use domain::order::settlement::Cycle;
 use domain::payment::PaymentError;
+use domain::payment::record::text;
 use domain::time::Timestamp;
 
 /// How an attempt ended, or that it is still to be made.
@@ -135,10 +136,7 @@ pub async fn wanted(
 ) -> Result<Option<Attempt>> {
     let row = db
         .query(
-            "select payments.state, payments.failure,
-                    payments.versions, payments.pact_id,
-                    payments.fulfillment_cycle,
-                    payments.created_at,
+            "select payments.state, payments.record, payments.created_at,
                     (select count(*) from checkout_sessions
                      where checkout_sessions.payment_intent = payments.id
                        and checkout_sessions.mode = 'payment') as sessions,
@@ -156,21 +154,18 @@ pub async fn wanted(
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
-    let cycle = cycle(&row)?;
-    let pact_id: Option<String> = row.get("pact_id")?;
+    let record: String = row.get("record")?;
+    let payment = aggregates::record_of::<PaymentEntry>(&payment_id.to_owned(), &record)?;
+    let cycle = Cycle::named(text(&payment.cycle));
+    let pact_id = payment.agreement().map(ToOwned::to_owned);
     let others = match &pact_id {
         Some(pact_id) => paid_of(db, pact_id, payment_id, row.get("created_at")?).await?,
         None => Vec::new(),
     };
-    let failure: Option<String> = row.get("failure")?;
-    let versions: Versions = parsed(&row.get::<String>("versions")?)?;
-    let failed_at = versions.time("failure");
+    let failed_at = payment.failure.as_ref().map(|part| part.version.created);
     Ok(Some(Attempt {
         payment_state: row.get("state")?,
-        failure: match failure {
-            Some(failure) => parsed(&failure)?,
-            None => PaymentError::default(),
-        },
+        failure: payment.failure.map(|part| part.value).unwrap_or_default(),
         failed_at: failed_at.map(Timestamp::from_unix_seconds),
         pact_id,
         is_paid_otherwise: others.contains(&cycle),

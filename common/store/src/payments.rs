@@ -1,18 +1,15 @@
 //! The `payments` and `agreements` tables: the record of each payment, and the agreements
-//! (`metadata.pact_id`) by which payments and orders find each other. Payments are read under a
-//! lock, merged by the caller, and written back whole.
+//! (`metadata.pact_id`) by which payments and orders find each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
+use crate::aggregates::{self, Aggregate};
 use crate::sql::{Cell, Db, Error, FromRow, Result, Row, Tx, column};
-use crate::versions::{self, Versions, value};
-use crate::{json, parsed};
 use domain::money::Currency;
 use domain::order::settlement::{Cycle, Linked};
-use domain::payment::Email;
-use domain::payment::record::Record;
+use domain::payment::record::{Record, text};
 use domain::privacy::email_key;
 use domain::time::Timestamp;
 
@@ -24,134 +21,50 @@ pub struct PaymentEntry {
     pub entries: i64,
 }
 
-/// Inserts those payments that do not exist yet, and returns their ids. If another transaction is
-/// inserting the same payment, this waits for it.
-pub async fn insert_new(
-    tx: &mut Tx,
-    payments: &BTreeMap<String, PaymentEntry>,
-    now: Timestamp,
-) -> Result<HashSet<String>> {
-    let rows = payments.iter().map(|(id, entry)| row(id, entry, now));
-    let new = "on conflict (id) do nothing returning id";
-    let inserted = tx
-        .insert("payments", rows.collect::<Result<_>>()?, new)
-        .await?;
-    inserted.iter().map(|row| row.get("id")).collect()
-}
+impl Aggregate for PaymentEntry {
+    type Key = String;
+    type Record = Record;
+    const TABLE: &'static str = "payments";
+    const LOCK: &'static str = "select id, record, entries, updated_at
+                                from payments where id in ($1..)
+                                order by id
+                                for update";
 
-/// Overwrites payments that [`load`] has locked.
-pub async fn save(tx: &mut Tx, payments: &[(&str, &PaymentEntry)], now: Timestamp) -> Result<()> {
-    let rows = payments.iter().map(|(id, entry)| row(id, entry, now));
-    tx.overwrite("payments", "id", rows.collect::<Result<_>>()?, "")
-        .await
-}
-
-fn row<'a>(id: &'a str, entry: &'a PaymentEntry, now: Timestamp) -> Result<[Cell<'a>; 23]> {
-    let record = &entry.record;
-    let amount = record.amount.as_ref().map_or(0, |part| part.value);
-    let status = record.status.as_ref().map(|part| part.value.as_str());
-    let email = record.receipt_email.as_ref();
-    let email = email.map(|part| part.value.0.as_str());
-    let failure = record.failure.as_ref();
-    let failure = failure.map(|part| json(&part.value)).transpose()?;
-    Ok([
-        column("id", id),
-        column("pact_id", record.agreement()),
-        column("fulfillment_cycle", value(&record.cycle)),
-        column("payment_type", value(&record.payment_type)),
-        column("transfer_group", value(&record.transfer_group)),
-        column("invoice", value(&record.invoice)),
-        column("currency", record.currency.value.as_str()),
-        column("amount_minor", amount),
-        column("received_minor", record.received),
-        column("state", record.state().as_str().to_owned()),
-        column("succeeded", record.succeeded),
-        column(
-            "canceled_at",
-            record.canceled.map(Timestamp::from_unix_seconds),
-        ),
-        column("refunded_minor", record.refunded),
-        column("fully_refunded", record.fully_refunded),
-        column("status", status),
-        column("customer_id", value(&record.customer)),
-        column("receipt_email", email),
-        column("email_key", email.map(email_key)),
-        column("failure", failure),
-        column("versions", part_versions(record)?),
-        column("entries", entry.entries),
-        column("created_at", now),
-        column("updated_at", now),
-    ])
-}
-
-fn part_versions(record: &Record) -> Result<String> {
-    let parts = [
-        ("currency", Some(&record.currency.version)),
-        ("amount", versions::of(&record.amount)),
-        ("status", versions::of(&record.status)),
-        ("pact_id", versions::of(&record.pact_id)),
-        ("cycle", versions::of(&record.cycle)),
-        ("payment_type", versions::of(&record.payment_type)),
-        ("transfer_group", versions::of(&record.transfer_group)),
-        ("invoice", versions::of(&record.invoice)),
-        ("customer", versions::of(&record.customer)),
-        ("receipt_email", versions::of(&record.receipt_email)),
-        ("failure", versions::of(&record.failure)),
-    ];
-    json(&Versions::of(parts))
-}
-
-/// The payments with these ids, locked, sorted by id.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, PaymentEntry>> {
-    if ids.is_empty() {
-        return Ok(BTreeMap::new());
+    fn of(record: Record, row: &Row) -> Result<Self> {
+        Ok(PaymentEntry {
+            record,
+            entries: row.get("entries")?,
+        })
     }
-    tx.query(LOAD)
-        .bind(ids)
-        .all(|row| Ok((row.get("id")?, read(row)?)))
-        .await
-}
 
-const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, succeeded,
-                           canceled_at, refunded_minor, fully_refunded, status, customer_id,
-                           receipt_email, failure, versions, entries,
-                           fulfillment_cycle, payment_type, transfer_group, invoice
-                    from payments where id in ($1..)
-                    order by id
-                    for update";
+    fn record(&self) -> &Record {
+        &self.record
+    }
 
-fn read(row: &Row) -> Result<PaymentEntry> {
-    let versions: String = row.get("versions")?;
-    let versions: Versions = parsed(&versions)?;
-    let currency: String = row.get("currency")?;
-    let status: Option<String> = row.get("status")?;
-    let failure: Option<String> = row.get("failure")?;
-    let email: Option<String> = row.get("receipt_email")?;
-    let canceled_at: Option<i64> = row.get("canceled_at")?;
-    let record = Record {
-        succeeded: row.get::<i64>("succeeded")? != 0,
-        canceled: canceled_at.map(|at| Timestamp(at).unix_seconds()),
-        failure: versions.part("failure", failure.map(|it| parsed(&it)).transpose()?),
-        received: row.get("received_minor")?,
-        refunded: row.get("refunded_minor")?,
-        fully_refunded: row.get::<i64>("fully_refunded")? != 0,
-        currency: versions
-            .part("currency", Currency::parse(&currency))
-            .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?,
-        amount: versions.part("amount", Some(row.get("amount_minor")?)),
-        status: versions.part("status", status.map(Into::into)),
-        pact_id: versions.part("pact_id", row.get("pact_id")?),
-        cycle: versions.part("cycle", row.get("fulfillment_cycle")?),
-        payment_type: versions.part("payment_type", row.get("payment_type")?),
-        transfer_group: versions.part("transfer_group", row.get("transfer_group")?),
-        invoice: versions.part("invoice", row.get("invoice")?),
-        customer: versions.part("customer", row.get("customer_id")?),
-        receipt_email: versions.part("receipt_email", email.map(Email)),
-    };
-    Ok(PaymentEntry {
-        record,
-        entries: row.get("entries")?,
-    })
+    fn columns(&self) -> Vec<Cell<'_>> {
+        let record = &self.record;
+        let canceled_at = record.canceled.map(Timestamp::from_unix_seconds);
+        vec![
+            column("pact_id", record.agreement()),
+            column("invoice", text(&record.invoice)),
+            column("fulfillment_cycle", text(&record.cycle)),
+            column("payment_type", text(&record.payment_type)),
+            column("transfer_group", text(&record.transfer_group)),
+            column("customer_id", text(&record.customer)),
+            column("email_key", record.email().map(email_key)),
+            column("currency", record.currency.value.as_str()),
+            column("amount_minor", record.amount()),
+            column("received_minor", record.received),
+            column("refunded_minor", record.refunded),
+            column("state", record.state().as_str().to_owned()),
+            column("canceled_at", canceled_at),
+            column("entries", self.entries),
+        ]
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.record.merge(other.record);
+    }
 }
 
 /// Locks agreements until the transaction ends. Every transaction that decides something from an
@@ -362,17 +275,13 @@ pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
 
 /// The next payments after the id `after`, sorted by id, as records.
 pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, PaymentEntry)>> {
-    db.query(
-        "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,
-                refunded_minor, fully_refunded, status, customer_id, receipt_email, failure,
-                versions, entries, fulfillment_cycle, payment_type,
-                transfer_group, invoice
-         from payments where id > $1
-         order by id
-         limit $2",
-    )
-    .bind(after)
-    .bind(limit)
-    .all(|row| Ok((row.get("id")?, read(row)?)))
-    .await
+    let page = db
+        .query(
+            "select id, record, entries from payments where id > $1
+             order by id
+             limit $2",
+        )
+        .bind(after)
+        .bind(limit);
+    aggregates::read(page).await
 }

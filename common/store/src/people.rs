@@ -13,6 +13,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::aggregates;
+use crate::customers::CustomerEntry;
 use crate::erasure::Kept;
 use crate::orders::{self, CHECKOUT};
 use crate::payments;
@@ -263,12 +265,12 @@ fn column<T: Field, C: FromIterator<T>>(rows: &[Row], name: &'static str) -> Res
 
 /// Adds the addresses and numbers of the customers.
 async fn addresses(db: &Db, found: &mut PersonRows) -> Result<()> {
-    let sql = "select email, phone from customers where shop = $1 and id in ($2..)";
+    let sql =
+        "select shop, id, record, redacted_at from customers where shop = $1 and id in ($2..)";
     for shop in found.shops() {
         for row in rows_of(db, sql, Some(&shop), found.customers.clone()).await? {
-            let email: Option<String> = row.get("email")?;
-            let phone: Option<String> = row.get("phone")?;
-            found.add_addresses(email.as_deref(), phone.as_deref());
+            let CustomerEntry { record, .. } = aggregates::of(&row)?.1;
+            found.add_addresses(record.email(), record.phone());
         }
     }
     Ok(())

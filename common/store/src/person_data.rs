@@ -94,10 +94,8 @@ macro_rules! select {
 /// beside them.
 pub const EXPORTED: &[Table] = &[
     table!("customers", key 2, [
-        "shop" Text, "id" Int, "email" Text, "phone" Text, "first_name" Text, "last_name" Text,
-        "version_at" Time, "email_at" Time, "phone_at" Time, "first_name_at" Time,
-        "last_name_at" Time, "redacted_at" Time, "updated_at" Time, "email_key" Text,
-        "phone_key" Text,
+        "shop" Text, "id" Int, "email_key" Text, "phone_key" Text, "redacted_at" Time,
+        "record" Json, "created_at" Time, "updated_at" Time,
     ], Customers "shop = $1 and id in ($2..)"),
     table!("orders", key 2, [
         "shop" Text, "id" Int, "name" Text, "customer_id" Int, "email" Text, "phone" Text,
@@ -152,12 +150,11 @@ pub const EXPORTED: &[Table] = &[
     ], OrderTexts "shop = $1 and object_id in ($2..)",
        PaymentTexts "shop is null and object_id in ($1..)"),
     table!("payments", key 1, [
-        "id" Text, "pact_id" Text, "currency" Text, "amount_minor" Int, "received_minor" Int,
-        "refunded_minor" Int, "fully_refunded" Flag, "state" Text, "status" Text,
-        "succeeded" Flag, "canceled_at" Time, "customer_id" Text, "receipt_email" Text,
-        "failure" Json, "versions" Json, "entries" Int, "created_at" Time,
-        "updated_at" Time, "fulfillment_cycle" Text, "payment_type" Text,
-        "transfer_group" Text, "invoice" Text, "email_key" Text,
+        "id" Text, "pact_id" Text, "invoice" Text, "fulfillment_cycle" Text,
+        "payment_type" Text, "transfer_group" Text, "customer_id" Text, "email_key" Text,
+        "currency" Text, "amount_minor" Int, "received_minor" Int, "refunded_minor" Int,
+        "state" Text, "canceled_at" Time, "entries" Int, "record" Json, "created_at" Time,
+        "updated_at" Time,
     ], Payments "id in ($1..)"),
     table!("invoices", key 1, [
         "id" Text, "subscription" Text, "payment_id" Text, "is_first" Flag, "created_at" Time,
@@ -167,15 +164,12 @@ pub const EXPORTED: &[Table] = &[
         "currency" Text, "created_at" Time,
     ], Payments "payment_id in ($1..)"),
     table!("checkout_sessions", key 1, [
-        "id" Text, "mode" Text, "payment_status" Text, "total_minor" Int, "currency" Text,
-        "payment_intent" Text, "subscription" Text, "invoice" Text, "customer_id" Text,
-        "client_reference_id" Text, "pact_id" Text, "email" Text, "versions" Json,
-        "shop" Text, "order_id" Int, "created_at" Time, "updated_at" Time,
-        "subtotal_minor" Int, "discount_minor" Int, "added_minor" Int,
-        "fulfillment_cycle" Text, "email_key" Text,
+        "id" Text, "mode" Text, "payment_intent" Text, "subscription" Text, "invoice" Text,
+        "customer_id" Text, "pact_id" Text, "email_key" Text, "shop" Text, "order_id" Int,
+        "record" Json, "created_at" Time, "updated_at" Time,
     ], Sessions "id in ($1..)"),
     table!("subscriptions", key 1, [
-        "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "versions" Json,
+        "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "record" Json,
         "created_at" Time, "updated_at" Time,
     ], Subscriptions "id in ($1..)"),
     table!("payment_retries", key 2, [

@@ -10,8 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
+use crate::aggregates;
+use crate::checkout_sessions::SessionEntry;
 use crate::sql::{Db, FromRow, Query, Result, Tx};
-use crate::webhook_ids;
+use crate::{erasure, webhook_ids};
+use domain::record::Record as _;
 use domain::time::Timestamp;
 
 use super::job_attempts;
@@ -125,19 +128,7 @@ pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u
     let payments: Vec<String> = payments.iter().cloned().collect();
     let mut forgotten = 0;
     for chunk in payments.chunks(CHUNK) {
-        let ids: Vec<String> = tx
-            .query(
-                "select id from payments where receipt_email is not null and id in ($1..)
-                 order by id for update",
-            )
-            .bind(chunk.to_vec())
-            .all(|row| row.get("id"))
-            .await?;
-        forgotten += tx
-            .query("update payments set receipt_email = null, email_key = null where id in ($1..)")
-            .bind(ids)
-            .execute()
-            .await?;
+        forgotten += erasure::payments(tx, chunk.to_vec()).await?;
     }
     Ok(forgotten)
 }
@@ -169,18 +160,15 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
         .map(|row| row.get("id"))
         .collect::<Result<_>>()?;
     let ids: Vec<String> = ids.into_iter().collect();
+    let mut forgotten = 0;
     for chunk in ids.chunks(CHUNK) {
-        tx.query(
-            "update checkout_sessions
-             set email = null, email_key = null, client_reference_id = null, shop = null,
-                 order_id = null
-             where id in ($1..)",
-        )
-        .bind(chunk.to_vec())
-        .execute()
-        .await?;
+        let edited = aggregates::edit::<SessionEntry>(tx, chunk.to_vec(), |it| {
+            it.record.forget_person();
+            it.order = None;
+        });
+        forgotten += edited.await?.found;
     }
-    Ok(ids.len() as u64)
+    Ok(forgotten)
 }
 
 /// Removes the addresses from the placeholders that checkout sessions made for these agreements

@@ -86,8 +86,6 @@ const EMPTYING_RETRY: Duration = Duration::from_millis(500);
 const EMPTYING_TIMEOUT: Duration = Duration::from_millis(100);
 /// 128 MiB. When the log has grown to this size, the writer itself folds it into the file.
 const WAL_BACKSTOP_PAGES: &str = "32768";
-/// How many prepared statements a connection to SQLite keeps, which is nearly all that there are.
-const PREPARED: usize = 400;
 
 /// A database: a pool of connections. Clones share the pool.
 #[derive(Clone, Debug)]
@@ -461,8 +459,7 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .busy_timeout(lock_timeout)
         .pragma("wal_autocheckpoint", WAL_BACKSTOP_PAGES)
         .pragma("secure_delete", "on")
-        .pragma("cache_size", "-8192")
-        .statement_cache_capacity(PREPARED);
+        .pragma("cache_size", "-8192");
     let file = options.get_filename();
     if let Some(folder) = file.parent()
         && folder != Path::new("")

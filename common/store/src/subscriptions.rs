@@ -1,84 +1,41 @@
 //! The `subscriptions` table: until when each subscription is paid.
 
-use std::collections::{BTreeMap, HashSet};
-
 use serde::Serialize;
 
-use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
-use crate::versions::{self, Versions, value};
-use crate::{json, parsed};
+use crate::aggregates::Aggregate;
+use crate::sql::{Cell, Db, FromRow, Result, Row, column};
+use domain::payment::record::text;
 use domain::payment::subscription::Record;
 use domain::time::Timestamp;
 
-/// Inserts those subscriptions that do not exist yet, and returns their ids.
-pub async fn insert_new(
-    tx: &mut Tx,
-    subscriptions: &BTreeMap<String, Record>,
-    now: Timestamp,
-) -> Result<HashSet<String>> {
-    let rows = subscriptions
-        .iter()
-        .map(|(id, record)| row(id, record, now));
-    let new = "on conflict (id) do nothing returning id";
-    let inserted = tx
-        .insert("subscriptions", rows.collect::<Result<_>>()?, new)
-        .await?;
-    inserted.iter().map(|row| row.get("id")).collect()
-}
+impl Aggregate for Record {
+    type Key = String;
+    type Record = Record;
+    const TABLE: &'static str = "subscriptions";
+    const LOCK: &'static str = "select id, record, updated_at from subscriptions where id in ($1..)
+                                order by id
+                                for update";
 
-/// Overwrites subscriptions that [`load`] has locked.
-pub async fn save(tx: &mut Tx, subscriptions: &[(&str, &Record)], now: Timestamp) -> Result<()> {
-    let rows = subscriptions
-        .iter()
-        .map(|(id, record)| row(id, record, now));
-    tx.overwrite("subscriptions", "id", rows.collect::<Result<_>>()?, "")
-        .await
-}
-
-fn row<'a>(id: &'a str, record: &'a Record, now: Timestamp) -> Result<[Cell<'a>; 7]> {
-    let versions = Versions::of([
-        ("customer", versions::of(&record.customer)),
-        ("pact_id", versions::of(&record.pact_id)),
-    ]);
-    Ok([
-        column("id", id),
-        column(
-            "period_end_at",
-            record.period_end.map(Timestamp::from_unix_seconds),
-        ),
-        column("customer_id", value(&record.customer)),
-        column("pact_id", value(&record.pact_id)),
-        column("versions", json(&versions)?),
-        column("created_at", now),
-        column("updated_at", now),
-    ])
-}
-
-/// The subscriptions with these ids, locked, sorted by id.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Record>> {
-    if ids.is_empty() {
-        return Ok(BTreeMap::new());
+    fn of(record: Record, _: &Row) -> Result<Self> {
+        Ok(record)
     }
-    tx.query(
-        "select id, period_end_at, customer_id, pact_id, versions
-         from subscriptions where id in ($1..)
-         order by id
-         for update",
-    )
-    .bind(ids)
-    .all(|row| Ok((row.get("id")?, read(row)?)))
-    .await
-}
 
-fn read(row: &Row) -> Result<Record> {
-    let versions: String = row.get("versions")?;
-    let versions: Versions = parsed(&versions)?;
-    let period_end_at: Option<i64> = row.get("period_end_at")?;
-    Ok(Record {
-        period_end: period_end_at.map(|at| Timestamp(at).unix_seconds()),
-        customer: versions.part("customer", row.get("customer_id")?),
-        pact_id: versions.part("pact_id", row.get("pact_id")?),
-    })
+    fn record(&self) -> &Record {
+        self
+    }
+
+    fn columns(&self) -> Vec<Cell<'_>> {
+        let period_end = self.period_end.map(Timestamp::from_unix_seconds);
+        vec![
+            column("period_end_at", period_end),
+            column("customer_id", text(&self.customer)),
+            column("pact_id", text(&self.pact_id)),
+        ]
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.merge(other);
+    }
 }
 
 /// A subscription as an operator sees it.

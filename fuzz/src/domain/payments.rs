@@ -9,6 +9,7 @@ use domain::payment::record::Record;
 use domain::payment::thin::ThinEvent;
 use domain::payment::{Event, EventType, checkout, subscription};
 use domain::privacy::{Mentions, erased_body};
+use domain::record::Record as _;
 use serde_json::value::RawValue;
 
 pub fn check(data: &[u8]) {
@@ -149,6 +150,8 @@ fn outcome(before: Option<&Record>, after: &Record) {
     assert_eq!(by, after.refunded - before.map_or(0, |it| it.refunded));
     assert_eq!(changes(Some(after), after), []);
     assert_eq!(postings(Some(after), after), []);
+    let written = serde_json::to_string(after).unwrap();
+    assert!(domain::record::read(&written).as_ref() == Ok(after));
     let mut nobody = after.clone();
     nobody.forget_person();
     assert!(nobody.receipt_email.is_none() && nobody.state() == after.state());

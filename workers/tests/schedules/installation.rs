@@ -124,6 +124,10 @@ impl Database {
     pub async fn clear(&self) {
         let filled = filled(&self.db, self.filled).await;
         let mut tx = self.db.begin().await.unwrap();
+        tx.query("pragma defer_foreign_keys = on")
+            .execute()
+            .await
+            .unwrap();
         for table in self
             .tables
             .iter()

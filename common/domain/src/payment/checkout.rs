@@ -2,13 +2,15 @@
 //! subscription or invoice it led to. As with payments, merging keeps the greatest value of each
 //! field.
 
-use super::record::{Part, newest};
+use super::record::{Part, text};
 use super::status::{Mode, PaymentStatus};
 use super::{Email, Event, Object};
 use crate::money::Currency;
 use crate::order::settlement::{Cycle, Linked, PriceChange};
+use crate::record::{Rest, newest};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
+#[schema(1)]
 pub struct Record {
     /// The status that is furthest on. A session that was paid for stays paid for.
     pub payment_status: Option<PaymentStatus>,
@@ -22,24 +24,27 @@ pub struct Record {
     pub discount: Option<Part<i64>>,
     /// Tax and shipping that the page added, in minor units.
     pub added: Option<Part<i64>>,
+    #[thing]
     pub payment_intent: Option<Part<String>>,
+    #[thing]
     pub subscription: Option<Part<String>>,
+    #[thing]
     pub invoice: Option<Part<String>>,
+    #[thing]
     pub customer: Option<Part<String>>,
+    #[person]
     pub client_reference_id: Option<Part<String>>,
+    #[thing]
     pub pact_id: Option<Part<String>>,
     /// The name of the cycle of the agreement that is paid.
+    #[thing]
     pub cycle: Option<Part<String>>,
+    #[person]
     pub email: Option<Part<Email>>,
+    pub rest: Rest,
 }
 
 impl Record {
-    /// Removes the person from the record. The provider's ids stay.
-    pub fn forget_person(&mut self) {
-        self.email = None;
-        self.client_reference_id = None;
-    }
-
     /// The id of the session that an event is about, and the record of this event. None for an
     /// event that is not about a session.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
@@ -63,6 +68,7 @@ impl Record {
             pact_id: version.optional_part(session.metadata.pact_id.as_ref()),
             cycle: version.optional_part(session.metadata.cycle.as_ref()),
             email: version.optional_part(session.email.as_ref()),
+            rest: Rest::default(),
         };
         Some((&session.id, record))
     }
@@ -99,6 +105,10 @@ impl Record {
             },
             _ => false,
         }
+    }
+
+    pub fn email(&self) -> Option<&str> {
+        self.email.as_ref().map(|part| part.value.0.as_str())
     }
 
     pub fn mode(&self) -> Option<&Mode> {
@@ -149,7 +159,7 @@ impl Record {
     }
 
     fn cycle(&self) -> Cycle {
-        Cycle::named(self.cycle.as_ref().map(|part| part.value.as_str()))
+        Cycle::named(text(&self.cycle))
     }
 
     /// True when a discount takes off the whole price. A trial has no price that a discount could

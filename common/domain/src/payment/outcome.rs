@@ -2,7 +2,7 @@
 //! Everything here is computed from the record alone, so the sequence in which the events came
 //! makes no difference.
 
-use super::record::{Part, Record};
+use super::record::{Record, text};
 use super::status::Status;
 use crate::order::settlement::Cycle;
 
@@ -70,12 +70,12 @@ impl Record {
     }
 
     pub fn agreement(&self) -> Option<&str> {
-        value(self.pact_id.as_ref())
+        text(&self.pact_id)
     }
 
     /// The cycle of the agreement that is paid.
     pub fn cycle(&self) -> Cycle {
-        Cycle::named(value(self.cycle.as_ref()))
+        Cycle::named(text(&self.cycle))
     }
 
     /// What was captured less what was refunded, in minor units.
@@ -144,8 +144,4 @@ fn failed_since(before: Option<&Record>, after: &Record) -> bool {
         (Some(was), Some(is)) => was != is,
         _ => (was.version.created, &was.value) != (is.version.created, &is.value),
     }
-}
-
-fn value(part: Option<&Part<String>>) -> Option<&str> {
-    part.map(|part| part.value.as_str())
 }

@@ -13,6 +13,7 @@ use super::intent::{Intent, PaymentError};
 use super::status::Status;
 use super::{Email, Event, EventType, Object};
 use crate::money::Currency;
+use crate::record::{Rest, newest};
 
 /// Which of two events is newer: the one with the later second of the provider, then the one with
 /// the greater id.
@@ -25,14 +26,20 @@ pub struct Version {
 }
 
 /// A part of a payment, as the newest event that has this part reports it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part<T> {
     pub version: Version,
     pub value: T,
 }
 
+/// The text of a part.
+pub fn text(part: &Option<Part<String>>) -> Option<&str> {
+    part.as_ref().map(|part| part.value.as_str())
+}
+
 /// Amounts are minor units of the currency.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
+#[schema(1)]
 pub struct Record {
     pub succeeded: bool,
     /// When the payment was canceled for the first time, in Unix seconds.
@@ -44,31 +51,45 @@ pub struct Record {
     /// The amount that was refunded.
     pub refunded: i64,
     pub fully_refunded: bool,
+    #[required]
     pub currency: Part<Currency>,
     pub amount: Option<Part<i64>>,
     /// The provider's word for the state. [`Record::state`] decides by the facts, and uses this
     /// word only when there are none.
     pub status: Option<Part<Status>>,
     /// The id of the agreement that is paid.
+    #[thing]
     pub pact_id: Option<Part<String>>,
     /// The name of the cycle of the agreement that is paid.
+    #[thing]
     pub cycle: Option<Part<String>>,
     /// The merchant's own word for the sort of payment.
+    #[thing]
     pub payment_type: Option<Part<String>>,
+    #[thing]
     pub transfer_group: Option<Part<String>>,
     /// The id of the invoice that is paid, if the provider names it.
+    #[thing]
     pub invoice: Option<Part<String>>,
+    #[thing]
     pub customer: Option<Part<String>>,
+    #[person]
     pub receipt_email: Option<Part<Email>>,
+    pub rest: Rest,
 }
 
 /// Ten thousand years, in seconds: what is so much older is older than every event.
 const BEFORE_ALL: i64 = 10_000 * 365 * 24 * 60 * 60;
 
 impl Record {
-    /// Removes the person from the record. Ids stay.
-    pub fn forget_person(&mut self) {
-        self.receipt_email = None;
+    pub fn email(&self) -> Option<&str> {
+        let email = self.receipt_email.as_ref();
+        email.map(|part| part.value.0.as_str())
+    }
+
+    /// The amount that is to be paid. Zero as long as no event says it.
+    pub fn amount(&self) -> i64 {
+        self.amount.as_ref().map_or(0, |part| part.value)
     }
 
     /// The id of the payment that an event is about, and the record of this event. The id is the
@@ -119,6 +140,7 @@ impl Record {
             invoice: version.optional_part(intent.invoice.as_ref()),
             customer: version.optional_part(intent.customer.as_ref()),
             receipt_email: version.optional_part(intent.receipt_email.as_ref()),
+            rest: Rest::default(),
         }
     }
 
@@ -152,6 +174,7 @@ impl Record {
             invoice: copied.optional_part(charge.invoice.as_ref()),
             customer: copied.optional_part(charge.customer.as_ref()),
             receipt_email: None,
+            rest: Rest::default(),
         }
     }
 
@@ -216,13 +239,5 @@ impl Version {
     /// earlier event stays.
     pub(super) fn optional_part<T: Clone>(&self, value: Option<&T>) -> Option<Part<T>> {
         value.map(|value| self.part(value.clone()))
-    }
-}
-
-/// Keeps the newer of two parts. The version decides, and the value decides if two events should
-/// have the same id. Any part is newer than None.
-pub(super) fn newest<T: Ord>(part: &mut T, other: T) {
-    if other > *part {
-        *part = other;
     }
 }

@@ -1,7 +1,10 @@
 //! The payment provider's statuses. A status that this version does not know is kept as it is.
 
+use serde::{Deserialize, Serialize, Serializer};
+
 /// How far a payment intent has come.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "String")]
 pub enum Status {
     RequiresPaymentMethod,
     RequiresConfirmation,
@@ -16,7 +19,8 @@ pub enum Status {
 
 /// Whether the purchase of a checkout session is paid for. Of two statuses the one listed later
 /// here stays.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "String")]
 pub enum PaymentStatus {
     Other(String),
     /// The money is still to come, because the buyer chose a delayed payment method.
@@ -27,7 +31,8 @@ pub enum PaymentStatus {
 }
 
 /// What a checkout session is for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "String")]
 pub enum Mode {
     Payment,
     Subscription,
@@ -109,3 +114,16 @@ impl From<String> for Mode {
         }
     }
 }
+
+/// Writes them as the provider does.
+macro_rules! serialized {
+    ($($status:ty),*) => {
+        $(impl Serialize for $status {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        })*
+    };
+}
+
+serialized!(Status, PaymentStatus, Mode);

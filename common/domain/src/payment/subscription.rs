@@ -2,16 +2,21 @@
 //! sequence, any number of times and several at once. Merging keeps the greatest value of each
 //! field, so an invoice never shortens a subscription.
 
-use super::record::{Part, newest};
+use super::record::Part;
 use super::{Event, Object};
+use crate::record::{Rest, newest};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
+#[schema(1)]
 pub struct Record {
     /// The time until which the subscription is paid, in Unix seconds.
     pub period_end: Option<i64>,
+    #[thing]
     pub customer: Option<Part<String>>,
     /// The id of the agreement that the subscription's licence belongs to.
+    #[thing]
     pub pact_id: Option<Part<String>>,
+    pub rest: Rest,
 }
 
 impl Record {
@@ -32,6 +37,7 @@ impl Record {
             period_end: invoice.period_end,
             customer: version.optional_part(invoice.customer.as_ref()),
             pact_id: version.optional_part(invoice.pact_id.as_ref()),
+            rest: Rest::default(),
         };
         Some((id, record))
     }

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use config::Config;
+use domain::customer;
 use domain::job::{Job, JobId};
 use domain::order::record::Record;
 use domain::order::{Customer, Order, OrderKey, Topic};
-use store::customers::{self, Seen};
+use store::customers;
 use store::sql::Tx;
 use store::{erasure as rows, orders};
 
@@ -59,10 +60,10 @@ struct Delivery<'a> {
 
 /// What the deliveries of a message say altogether.
 #[derive(Default)]
-struct Gathered<'a> {
+struct Gathered {
     orders: Incoming,
     codes: TrackingCodes,
-    customers: Vec<Seen<'a>>,
+    customers: BTreeMap<OrderKey, customer::Record>,
     /// Orders of people whose data was erased, and whether the order has a tombstone of its own.
     erased: BTreeMap<OrderKey, bool>,
 }
@@ -83,7 +84,7 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
         }
     }
     erasure::erase_again(outbox, tx, &gathered.erased).await?;
-    customers::upsert(tx, &gathered.customers, now).await?;
+    customers::absorb(tx, gathered.customers, now).await?;
     absorb(outbox, tx, gathered.orders, gathered.codes).await?;
     for (shop, id) in gathered.erased.into_keys() {
         rows::orders(tx, &shop, vec![id], now).await?;
@@ -145,11 +146,11 @@ async fn repetitions(
     Ok(bodies::repetitions(tx, cut.collect(), outbox.now).await?)
 }
 
-impl<'a> Gathered<'a> {
+impl Gathered {
     /// Adds what a delivery says. Where only the topic says something, it does not count if the
     /// body is repeated; and where the storefront can be asked, it counts only after the storefront
     /// has confirmed it.
-    fn add(&mut self, outbox: &mut Outbox<'_>, delivery: &'a Delivery<'a>, is_repeated: bool) {
+    fn add(&mut self, outbox: &mut Outbox<'_>, delivery: &Delivery<'_>, is_repeated: bool) {
         let Delivery {
             job,
             task,
@@ -175,12 +176,9 @@ impl<'a> Gathered<'a> {
             record.forget_person();
             *self.erased.entry(key.clone()).or_default() |= order;
         } else if let Some((id, customer)) = &task.customer {
-            self.customers.push(Seen {
-                shop,
-                id: *id,
-                customer,
-                version_at: task.record.version.at,
-            });
+            let seen = customer::Record::of(customer, task.record.version.at);
+            let known = self.customers.entry((shop.clone(), *id)).or_default();
+            known.merge(seen);
         }
         if let Some(tracking) = &task.tracking {
             self.codes.insert(key.clone(), tracking.clone());

@@ -9,8 +9,9 @@ use domain::payment::ledger;
 use domain::payment::outcome::{Change, changes};
 use domain::payment::record::Record;
 use domain::time::Timestamp;
+use store::aggregates::{self, Merged};
 use store::ledger::{self as ledger_entries, NewEntry};
-use store::payments::{self, PaymentEntry};
+use store::payments::PaymentEntry;
 use store::sql::Tx;
 
 use super::events::{event_of, released};
@@ -47,20 +48,12 @@ pub(super) async fn take_payments(
     for entry in incoming.values_mut() {
         entry.entries = count(&ledger::postings(None, &entry.record));
     }
-    let inserted = payments::insert_new(tx, &incoming, now).await?;
-    let known = incoming.keys().filter(|id| !inserted.contains(*id));
-    let mut known = payments::load(tx, known.cloned().collect()).await?;
     let mut taken = Taken::default();
-    for (id, new) in incoming {
-        let before = known.remove(&id);
-        taken.add(outbox, affected, id, before.as_ref(), new);
+    for merged in aggregates::merge(tx, incoming, now).await? {
+        taken.add(outbox, affected, merged);
     }
-    let rows: Vec<(&str, &PaymentEntry)> = taken
-        .saved
-        .iter()
-        .map(|(id, entry)| (id.as_str(), entry))
-        .collect();
-    payments::save(tx, &rows, now).await?;
+    let rows = taken.saved.iter().map(|(id, entry)| (id, entry));
+    aggregates::save(tx, rows, now).await?;
     ledger_entries::append(tx, &taken.entries, now).await?;
     retries::schedule(outbox, tx, &taken.failed).await?;
     notifications::of_failures(outbox, tx, &taken.failed).await?;
@@ -68,27 +61,21 @@ pub(super) async fn take_payments(
 }
 
 impl Taken {
-    /// Merges one payment with what is known of it. A payment of which nothing is new is left out.
+    /// Adds what is new of one payment.
     fn add(
         &mut self,
         outbox: &mut Outbox<'_>,
         affected: &mut Affected,
-        id: String,
-        before: Option<&PaymentEntry>,
-        new: PaymentEntry,
+        merged: Merged<PaymentEntry>,
     ) {
         let now = outbox.now;
-        let mut after = new;
-        let mut number = 0;
-        if let Some(before) = before {
-            let mut record = before.record.clone();
-            record.merge(after.record);
-            if record == before.record {
-                return;
-            }
-            number = before.entries;
-            after.record = record;
-        }
+        let Merged {
+            key: id,
+            before,
+            mut after,
+        } = merged;
+        let before = before.as_ref();
+        let mut number = before.map_or(0, |entry| entry.entries);
         let was = before.map(|entry| &entry.record);
         for posting in ledger::postings(was, &after.record) {
             number += 1;

@@ -9,7 +9,8 @@ use domain::order::record::Record as OrderRecord;
 use domain::payment::record::Record;
 use domain::time::Timestamp;
 use serde_json::json;
-use store::checkout_sessions::{self, SessionEntry};
+use store::aggregates;
+use store::checkout_sessions;
 use store::invoices::{self, Invoice};
 use store::orders as order_rows;
 use store::payments;
@@ -100,11 +101,8 @@ pub(super) async fn settle(
         ask_to_end_waits(outbox, &sessions, &made, at);
     }
     keys.extend(sessions.iter().filter_map(|it| it.entry.order.clone()));
-    let rows: Vec<(&str, &SessionEntry)> = sessions
-        .iter()
-        .map(|session| (session.id.as_str(), &session.entry))
-        .collect();
-    checkout_sessions::save(tx, &rows, now).await?;
+    let rows = sessions.iter().map(|session| (&session.id, &session.entry));
+    aggregates::save(tx, rows, now).await?;
     let made_keys: HashSet<OrderKey> = made.iter().map(|(key, _)| key.clone()).collect();
     orders::of_sessions(outbox, tx, made).await?;
     let ids: Vec<String> = affected.payments.iter().cloned().collect();

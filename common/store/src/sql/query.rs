@@ -409,10 +409,6 @@ async fn sqlite(
             sql = Cow::Owned(sql.replace(lock, ""));
         }
     }
-    // SQLite plans with the number of a bare `limit $1`, and so prepares the statement anew for each number.
-    if sql.contains(LIMIT) {
-        sql = Cow::Owned(sql.replace(LIMIT, "limit +$"));
-    }
     let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql));
     for value in values {
         query = match value {
@@ -442,7 +438,6 @@ async fn sqlite(
 const CONTAINS: &str = "contains(body, $2..$9)";
 const SKIP_LOCKED: &str = "for update skip locked";
 const FOR_UPDATE: &str = "for update";
-const LIMIT: &str = "limit $";
 
 /// A row of either database.
 pub enum Row {

@@ -244,7 +244,7 @@ impl Tx {
             }
             Connection::Sqlite(connection) => {
                 let connection = &mut **open(connection)?;
-                elsewhere(sqlx::query::<Sqlite>(sql).execute(connection))
+                elsewhere(sqlx::raw_sql(sql).execute(connection))
                     .await
                     .map(|_| ())
             }

@@ -359,7 +359,7 @@ async fn deliveries_of_standard_webhooks_are_taken_on_both_paths() {
     service.settled().await;
     assert_eq!(
         service
-            .count("select count(*) as n from payments where succeeded = 1")
+            .count("select count(*) as n from payments where state = 'succeeded'")
             .await,
         1
     );
@@ -426,7 +426,7 @@ async fn events_of_stripe_are_taken_whichever_secret_signed() {
     service.settled().await;
     assert_eq!(
         service
-            .count("select count(*) as n from payments where succeeded = 1")
+            .count("select count(*) as n from payments where state = 'succeeded'")
             .await,
         1
     );

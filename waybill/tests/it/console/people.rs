@@ -189,7 +189,7 @@ async fn whom_a_request_means_is_decided_on_its_page() {
     assert_eq!(decided.actor, "operator:ann");
     assert_eq!(decided.details["decided"]["other_customers"], json!([78]));
     assert_eq!(decided.details["decided"]["is_all"], json!(true));
-    let left = "select count(*) as n from customers where email = 'bob@example.com'";
+    let left = "select count(*) as n from customers where email_key = 'bob@example.com'";
     assert_eq!(service.count(left).await, 1, "somebody else is left alone");
     let answer = decide(&[("customer-78", "include")]).await;
     assert_eq!(

@@ -17,6 +17,7 @@ pub mod payment;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod records;
 pub mod requests;
 pub mod scrape;
 pub mod smtp;

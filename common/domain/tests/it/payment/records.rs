@@ -6,6 +6,7 @@ use domain::payment::checkout::{self, Change};
 use domain::payment::record::Record as Payment;
 use domain::payment::subscription::{self, extended};
 use domain::payment::{Event, EventType, PaymentStatus};
+use domain::record::{Record as Kept, read};
 use serde_json::{Value, json};
 
 use super::{NEW, OLD, body, fixtures};
@@ -169,6 +170,46 @@ fn every_event_is_of_one_payment_subscription_or_session_at_the_most() {
                 .any(|variant| name.contains(variant)),
             "{name}"
         );
+    }
+}
+
+/// What is kept of the record, which is read as it was written. Nobody's address is in what is kept when the
+/// person is forgotten.
+fn kept<R: Kept + Clone + PartialEq>(record: &R) -> (String, String) {
+    let text = serde_json::to_string(record).expect("a record");
+    assert!(read(&text).is_ok_and(|read: R| read == *record), "{text}");
+    let mut nobody = record.clone();
+    nobody.forget_person();
+    let left = serde_json::to_string(&nobody).expect("a record");
+    assert!(!left.contains('@') && !left.contains("cart"), "{left}");
+    (text, left)
+}
+
+#[test]
+fn every_record_is_kept_and_forgets_its_person_and_nothing_else() {
+    let mut people = 0;
+    for name in fixtures() {
+        let event = fixture(&name);
+        let payment = Payment::of(&event).map(|(_, record)| kept(&record));
+        let session = checkout::Record::of(&event).map(|(_, record)| kept(&record));
+        let subscription = subscription::Record::of(&event).map(|(_, record)| kept(&record));
+        let all = [payment, session, subscription].into_iter().flatten();
+        people += all.filter(|(text, left)| text != left).count();
+    }
+    assert!(people > 3, "{people}");
+    let object = json!({
+        "id": "cs_1", "mode": "payment", "payment_status": "paid", "amount_total": 5,
+        "currency": "usd", "client_reference_id": "cart 7", "payment_intent": "pi_1",
+        "customer_details": {"email": "ada@example.com"}, "metadata": {"pact_id": "P"},
+    });
+    let event = event(EventType::SessionCompleted, 1, &object);
+    let (text, left) = kept(&checkout::Record::of(&event).expect("a session").1);
+    assert!(
+        text.contains("cart 7") && text.contains("ada@example.com"),
+        "{text}"
+    );
+    for stays in ["pi_1", "\"P\"", "paid", "USD"] {
+        assert!(left.contains(stays), "{stays}: {left}");
     }
 }
 

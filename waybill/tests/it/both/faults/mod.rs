@@ -8,4 +8,5 @@ pub mod crash_points;
 pub mod failover;
 pub mod outages;
 pub mod processes;
+pub mod records;
 pub mod retries;

@@ -49,10 +49,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     ("measures", "seconds begun_at name process_id value"),
     ("webhook_ids", "id job_id expires_at"),
-    (
-        "customers",
-        "shop id version_at updated_at email_at phone_at first_name_at last_name_at redacted_at",
-    ),
+    ("customers", "shop id redacted_at created_at updated_at"),
     (
         "orders",
         "shop id name customer_id currency total_minor subtotal_minor tax_minor \
@@ -118,9 +115,9 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "payments",
-        "id pact_id currency amount_minor received_minor state created_at updated_at succeeded \
-         canceled_at refunded_minor fully_refunded status customer_id failure versions \
-         entries fulfillment_cycle payment_type transfer_group invoice",
+        "id pact_id invoice fulfillment_cycle payment_type transfer_group customer_id currency \
+         amount_minor received_minor refunded_minor state canceled_at entries \
+         created_at updated_at",
     ),
     ("invoices", "id subscription payment_id is_first created_at"),
     ("agreements", "revision"),
@@ -146,13 +143,12 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "checkout_sessions",
-        "id mode payment_status total_minor currency payment_intent subscription invoice \
-         customer_id pact_id versions shop order_id created_at updated_at subtotal_minor \
-         discount_minor added_minor fulfillment_cycle",
+        "id mode payment_intent subscription invoice customer_id pact_id shop order_id \
+         created_at updated_at",
     ),
     (
         "subscriptions",
-        "id period_end_at customer_id pact_id versions created_at updated_at",
+        "id period_end_at customer_id pact_id record created_at updated_at",
     ),
     (
         "payment_retries",

@@ -315,7 +315,7 @@ async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it()
     let paid = intent("pi_1", "succeeded", 3000, Some("p1"));
     let paid = event(&service, "payment_intent.succeeded", 1, &paid);
     post_all(&service, &[paid]).await;
-    let payers = "select count(*) as n from payments where receipt_email is not null";
+    let payers = "select count(*) as n from payments where email_key is not null";
     eventually("the payment is stored", async || {
         service.count(payers).await == 1
     })
@@ -409,7 +409,7 @@ async fn who_comes_back_is_a_new_customer() {
     .await;
     let found = places(&service, CANARY).await;
     for place in [
-        "customers.email",
+        "customers.record",
         "orders.email",
         "orders.shipping_address",
         "jobs.body",
@@ -450,7 +450,7 @@ async fn another_customer_and_another_shop_keep_everything() {
     .await;
     let parrots = places(&service, "arrot").await;
     for place in [
-        "customers.email",
+        "customers.record",
         "orders.email",
         "orders.shipping_address",
         "jobs.body",
@@ -461,7 +461,7 @@ async fn another_customer_and_another_shop_keep_everything() {
                 where shop = 'other.example' and email is not null and phone is not null
                   and shipping_address is not null";
     assert_eq!(service.count(kept).await, 1);
-    let paid = "select count(*) as n from payments where receipt_email is not null";
+    let paid = "select count(*) as n from payments where email_key is not null";
     assert_eq!(service.count(paid).await, 1, "the other shop's");
     service.stop().await;
 }
@@ -538,7 +538,7 @@ async fn who_only_mentions_somebody_erased_keeps_their_own() {
     )
     .await;
     let found = places(&service, "arrot").await;
-    for place in ["customers.email", "customers.first_name", "orders.email"] {
+    for place in ["customers.record", "orders.email"] {
         assert!(found.contains(&place.to_owned()), "{place}: {found:?}");
     }
     assert!(!found.contains(&"jobs.body".to_owned()), "the body is cut");

@@ -1,0 +1,137 @@
+//! `#[derive(Record)]` for structs of `domain` that are kept as JSON: how they are written, how they are
+//! read, and what of them is about a person.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{Attribute, Data, DeriveInput, Error, Field, Ident, LitInt, Result};
+
+pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
+    let Data::Struct(data) = &input.data else {
+        return Err(Error::new_spanned(input, "only a struct is a record"));
+    };
+    let name = &input.ident;
+    let members: Vec<Member> = data.fields.iter().filter_map(Member::of).collect();
+    let forget: Vec<_> = members.iter().map(Member::forget).collect::<Result<_>>()?;
+    let write = members.iter().map(Member::write);
+    let read = members.iter().map(Member::read);
+    let make = members.iter().map(Member::make);
+    let idents: Vec<_> = members.iter().map(|member| member.ident).collect();
+    let schema = of_name(&input.attrs, "schema");
+    let schema: Option<LitInt> = schema.map(Attribute::parse_args).transpose()?;
+    let schema = schema.into_iter().collect::<Vec<_>>();
+    Ok(quote! {
+        impl serde::Serialize for #name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut members = serde::Serializer::serialize_map(serializer, None)?;
+                #(serde::ser::SerializeMap::serialize_entry(&mut members, "schema", &#schema)?;)*
+                #(#write)*
+                self.rest.write(&mut members)?;
+                serde::ser::SerializeMap::end(members)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for #name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_map(crate::record::Reader(std::marker::PhantomData))
+            }
+        }
+
+        impl crate::record::Record for #name {
+            #(const SCHEMA: u32 = #schema;)*
+
+            fn of_members<'de, M: serde::de::MapAccess<'de>>(
+                members: &mut crate::record::Members<M>,
+            ) -> Result<Self, M::Error> {
+                #(let mut #idents = None;)*
+                let mut rest = crate::record::Rest::default();
+                while let Some(name) = members.name()? {
+                    match &*name {
+                        #("schema" => members.check(#schema)?,)*
+                        #(#read)*
+                        _ => members.keep(&mut rest, name)?,
+                    }
+                }
+                Ok(Self { #(#make,)* rest })
+            }
+
+            fn forget_person(&mut self) {
+                #(#forget)*
+            }
+        }
+    })
+}
+
+/// A field that is a member of the JSON object under the field's name.
+struct Member<'a> {
+    ident: &'a Ident,
+    name: String,
+    field: &'a Field,
+}
+
+impl<'a> Member<'a> {
+    /// None for `rest`, which is the members that are no fields.
+    fn of(field: &'a Field) -> Option<Self> {
+        let ident = field.ident.as_ref()?;
+        let name = ident.to_string();
+        (name != "rest").then_some(Member { ident, name, field })
+    }
+
+    fn is(&self, word: &str) -> bool {
+        of_name(&self.field.attrs, word).is_some()
+    }
+
+    fn write(&self) -> TokenStream {
+        let Member { ident, name, .. } = self;
+        if self.is("required") {
+            quote!(serde::ser::SerializeMap::serialize_entry(&mut members, #name, &self.#ident)?;)
+        } else {
+            quote!(crate::record::write_unless_default(&mut members, #name, &self.#ident)?;)
+        }
+    }
+
+    fn read(&self) -> TokenStream {
+        let Member { ident, name, .. } = self;
+        quote!(#name => members.read(&mut #ident, #name)?,)
+    }
+
+    fn make(&self) -> TokenStream {
+        let Member { ident, name, .. } = self;
+        if self.is("required") {
+            quote!(#ident: #ident.ok_or_else(|| serde::de::Error::missing_field(#name))?)
+        } else {
+            quote!(#ident: #ident.unwrap_or_default())
+        }
+    }
+
+    /// A text may be anybody's, so each says whether it is.
+    fn forget(&self) -> Result<TokenStream> {
+        let ident = self.ident;
+        let kinds = ["person", "thing", "nested"].map(|word| self.is(word));
+        match kinds {
+            [true, false, false] => Ok(quote!(self.#ident = Default::default();)),
+            [false, false, true] => {
+                Ok(quote!(crate::record::Record::forget_person(&mut self.#ident);))
+            }
+            [false, true, false] => Ok(TokenStream::new()),
+            [false, false, false] if !holds_text(self.field.ty.to_token_stream()) => {
+                Ok(TokenStream::new())
+            }
+            _ => Err(Error::new_spanned(
+                self.field,
+                "say of this text whether it is about a #[person], about a #[thing], or #[nested]",
+            )),
+        }
+    }
+}
+
+fn of_name<'a>(attributes: &'a [Attribute], word: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|it| it.path().is_ident(word))
+}
+
+fn holds_text(of_type: TokenStream) -> bool {
+    of_type.into_iter().any(|token| match token {
+        TokenTree::Ident(name) => name == "String" || name == "Email",
+        TokenTree::Group(group) => holds_text(group.stream()),
+        _ => false,
+    })
+}
