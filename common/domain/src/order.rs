@@ -16,10 +16,12 @@ mod woocommerce;
 use std::collections::HashSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
 use crate::json::{self, At, Field, Problem, Unreadable, fields};
 use crate::money::{Currency, Money};
+use crate::record::as_text;
 
 pub use self::topic::Topic;
 
@@ -132,7 +134,7 @@ pub struct Address {
     pub phone: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     pub id: i64,
     /// None for custom items and deleted products.
@@ -157,9 +159,12 @@ pub struct Fulfillment {
     pub updated_at: Option<i64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Tracking {
+    #[required]
+    #[thing]
     pub number: String,
+    #[person]
     pub url: Option<String>,
 }
 
@@ -196,7 +201,8 @@ pub struct RefundLine {
     pub subtotal: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub enum FinancialStatus {
     Pending,
     Authorized,
@@ -210,7 +216,8 @@ pub enum FinancialStatus {
     Other(String),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub enum FulfillmentStatus {
     /// Occurs only in the provider's documentation samples up to 2024-01.
     Pending,
@@ -329,6 +336,8 @@ impl From<String> for FulfillmentStatus {
         known.unwrap_or(Self::Other(text))
     }
 }
+
+as_text!(FinancialStatus, FulfillmentStatus);
 
 impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,17 +3,19 @@
 //! `#[derive(Record)]` makes a struct one. A member that this version does not know is kept as it was
 //! written, because a newer version that runs beside this one may have written it. But a part that a
 //! newer delivery replaces is replaced as a whole, with what is unknown in it. So a new fact is a member
-//! of its own at the top of its record, and not one inside of another part.
+//! of its own at the top of its record, and not one inside of another part. When a person is forgotten,
+//! unknown members go too, because they may be about the person.
 //!
 //! A record's schema is raised only when an older version would misunderstand what it reads, as by a new
 //! variant of an enum of ours. A new member does not raise it.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -25,9 +27,36 @@ pub trait Record: Serialize + DeserializeOwned {
 
     /// Reads all members of an object.
     fn of_members<'de, M: MapAccess<'de>>(members: &mut Members<M>) -> Result<Self, M::Error>;
+}
 
+/// Makes statuses texts, as the provider writes them. They are read by `#[serde(from = "String")]`.
+macro_rules! as_text {
+    ($($status:ty),*) => {
+        $(impl serde::Serialize for $status {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        })*
+    };
+}
+pub(crate) use as_text;
+
+/// What may hold a person. `#[derive(Record)]` implements it too.
+pub trait Forget {
     /// Removes what may identify a person.
     fn forget_person(&mut self);
+}
+
+impl<T: Forget> Forget for Vec<T> {
+    fn forget_person(&mut self) {
+        self.iter_mut().for_each(T::forget_person);
+    }
+}
+
+impl<K, T: Forget> Forget for BTreeMap<K, T> {
+    fn forget_person(&mut self) {
+        self.values_mut().for_each(T::forget_person);
+    }
 }
 
 /// Why a record cannot be read. It has no value of the record, because values are personal data.
@@ -140,6 +169,11 @@ impl<'de, M: MapAccess<'de>> Members<M> {
         let value = self.0.next_value()?;
         rest.0.push((name.into_owned(), value));
         Ok(())
+    }
+
+    /// Passes over the value of a member that is not known.
+    pub fn skip(&mut self) -> Result<(), M::Error> {
+        self.0.next_value().map(|IgnoredAny| ())
     }
 
     /// Refuses a schema that is newer than the one that is known.

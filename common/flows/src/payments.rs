@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::job::Job;
 use domain::payment::record::Record;
 use domain::payment::{self, Event, Object, checkout, subscription};
-use domain::record::Record as _;
+use domain::record::Forget as _;
 use serde::Deserialize;
 use store::checkout_sessions::SessionEntry;
 use store::invoices::{self, Invoice};

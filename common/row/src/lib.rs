@@ -19,13 +19,13 @@ pub fn from_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     implemented.into()
 }
 
-/// Implements `domain::record::Record`, `Serialize` and `Deserialize`: each field is a member of its
-/// name, and the field `rest` has the members that are none. A field that is missing in the JSON has its
+/// Implements `domain::record::Record`, `Forget`, `Serialize` and `Deserialize`: each field is a member of its
+/// name, and the field `rest`, if there is one, has the members that are none. A field that is missing in the JSON has its
 /// type's default, and a field that has its default is not written. Fields say what they are:
 /// - `#[required]`: its type has no default, and JSON without it cannot be read.
 /// - `#[person]`: it may identify somebody, and is set to its default when the person is forgotten.
 /// - `#[thing]`: a text that is about nobody. A text says one of the two.
-/// - `#[nested]`: a record in the record.
+/// - `#[nested]`: it holds a record, or several, each of which forgets its person.
 ///
 /// `#[schema(1)]` stands on a struct that is a whole record.
 #[proc_macro_derive(Record, attributes(schema, required, person, thing, nested))]

@@ -15,17 +15,24 @@ pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
     let write = members.iter().map(Member::write);
     let read = members.iter().map(Member::read);
     let make = members.iter().map(Member::make);
-    let idents: Vec<_> = members.iter().map(|member| member.ident).collect();
+    let values = members.iter().map(|member| &member.value);
     let schema = of_name(&input.attrs, "schema");
     let schema: Option<LitInt> = schema.map(Attribute::parse_args).transpose()?;
     let schema = schema.into_iter().collect::<Vec<_>>();
+    let rest = data.fields.iter().filter_map(|field| field.ident.as_ref());
+    let rest: Vec<_> = rest.filter(|ident| *ident == "rest").collect();
+    let unknown = if rest.is_empty() {
+        quote!(members.skip()?)
+    } else {
+        quote!(members.keep(&mut rest, name)?)
+    };
     Ok(quote! {
         impl serde::Serialize for #name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut members = serde::Serializer::serialize_map(serializer, None)?;
                 #(serde::ser::SerializeMap::serialize_entry(&mut members, "schema", &#schema)?;)*
                 #(#write)*
-                self.rest.write(&mut members)?;
+                #(self.#rest.write(&mut members)?;)*
                 serde::ser::SerializeMap::end(members)
             }
         }
@@ -42,20 +49,23 @@ pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
             fn of_members<'de, M: serde::de::MapAccess<'de>>(
                 members: &mut crate::record::Members<M>,
             ) -> Result<Self, M::Error> {
-                #(let mut #idents = None;)*
-                let mut rest = crate::record::Rest::default();
+                #(let mut #values = None;)*
+                #(let mut #rest = crate::record::Rest::default();)*
                 while let Some(name) = members.name()? {
                     match &*name {
                         #("schema" => members.check(#schema)?,)*
                         #(#read)*
-                        _ => members.keep(&mut rest, name)?,
+                        _ => #unknown,
                     }
                 }
-                Ok(Self { #(#make,)* rest })
+                Ok(Self { #(#make,)* #(#rest,)* })
             }
+        }
 
+        impl crate::record::Forget for #name {
             fn forget_person(&mut self) {
                 #(#forget)*
+                #(self.#rest = Default::default();)*
             }
         }
     })
@@ -64,6 +74,8 @@ pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
 /// A field that is a member of the JSON object under the field's name.
 struct Member<'a> {
     ident: &'a Ident,
+    /// The variable that holds its value while the members are read.
+    value: Ident,
     name: String,
     field: &'a Field,
 }
@@ -73,7 +85,13 @@ impl<'a> Member<'a> {
     fn of(field: &'a Field) -> Option<Self> {
         let ident = field.ident.as_ref()?;
         let name = ident.to_string();
-        (name != "rest").then_some(Member { ident, name, field })
+        let value = Ident::new(&format!("its_{name}"), ident.span());
+        (name != "rest").then_some(Member {
+            ident,
+            value,
+            name,
+            field,
+        })
     }
 
     fn is(&self, word: &str) -> bool {
@@ -90,16 +108,18 @@ impl<'a> Member<'a> {
     }
 
     fn read(&self) -> TokenStream {
-        let Member { ident, name, .. } = self;
-        quote!(#name => members.read(&mut #ident, #name)?,)
+        let Member { value, name, .. } = self;
+        quote!(#name => members.read(&mut #value, #name)?,)
     }
 
     fn make(&self) -> TokenStream {
-        let Member { ident, name, .. } = self;
+        let Member {
+            ident, value, name, ..
+        } = self;
         if self.is("required") {
-            quote!(#ident: #ident.ok_or_else(|| serde::de::Error::missing_field(#name))?)
+            quote!(#ident: #value.ok_or_else(|| serde::de::Error::missing_field(#name))?)
         } else {
-            quote!(#ident: #ident.unwrap_or_default())
+            quote!(#ident: #value.unwrap_or_default())
         }
     }
 
@@ -110,7 +130,7 @@ impl<'a> Member<'a> {
         match kinds {
             [true, false, false] => Ok(quote!(self.#ident = Default::default();)),
             [false, false, true] => {
-                Ok(quote!(crate::record::Record::forget_person(&mut self.#ident);))
+                Ok(quote!(crate::record::Forget::forget_person(&mut self.#ident);))
             }
             [false, true, false] => Ok(TokenStream::new()),
             [false, false, false] if !holds_text(self.field.ty.to_token_stream()) => {

@@ -13,7 +13,7 @@ use crate::customers::CustomerEntry;
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, State};
-use domain::record::Record as _;
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 /// The columns that may hold a person, by table. [`customers`] and the functions below erase them.

@@ -14,7 +14,7 @@ use crate::aggregates;
 use crate::checkout_sessions::SessionEntry;
 use crate::sql::{Db, FromRow, Query, Result, Tx};
 use crate::{erasure, webhook_ids};
-use domain::record::Record as _;
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 use super::job_attempts;

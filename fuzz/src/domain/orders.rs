@@ -6,6 +6,7 @@ use domain::order::Order;
 use domain::order::outcome::{Change, FulfillmentState, changes, level_of, request};
 use domain::order::record::{Contact, Record};
 use domain::privacy::erased_body;
+use domain::record::Forget as _;
 
 use super::input::Input;
 
@@ -161,6 +162,8 @@ fn outcome(before: Option<&Record>, after: &Record) {
     let reported = changes(before, after);
     assert_eq!(reported.contains(&Change::Created), before.is_none());
     assert_eq!(changes(Some(after), after), []);
+    let written = serde_json::to_string(after).unwrap();
+    assert!(domain::record::read(&written).as_ref() == Ok(after));
     let mut nobody = after.clone();
     nobody.forget_person();
     assert!(nobody.contact.value == Contact::default());

@@ -9,7 +9,7 @@ use domain::payment::record::Record;
 use domain::payment::thin::ThinEvent;
 use domain::payment::{Event, EventType, checkout, subscription};
 use domain::privacy::{Mentions, erased_body};
-use domain::record::Record as _;
+use domain::record::Forget as _;
 use serde_json::value::RawValue;
 
 pub fn check(data: &[u8]) {

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::settlement::Settlement;
 use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Topic, Tracking};
 use crate::money::{Currency, Money};
+use crate::record::{Forget, Rest};
 
 /// Which of two versions of an order is newer: the one with the later time of the provider, which
 /// counts in seconds. Of two versions of one second the one that is further on (cancelled, paid,
@@ -34,10 +35,17 @@ impl Version {
 }
 
 /// A part of an order, as the newest version that has this part reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part<T> {
     pub version: Version,
     pub value: T,
+}
+
+/// The version stays, so that no older delivery brings the person back.
+impl<T: Forget> Forget for Part<T> {
+    fn forget_person(&mut self) {
+        self.value.forget_person();
+    }
 }
 
 impl<T: Default> Default for Part<T> {
@@ -66,7 +74,7 @@ impl<T: Default> Part<T> {
 }
 
 /// Amounts in minor units of `currency`. All are None when the currency is not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub currency: Option<Currency>,
     pub total: Option<i64>,
@@ -74,21 +82,25 @@ pub struct Totals {
     pub tax: Option<i64>,
 }
 
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, row::Record)]
 pub struct Contact {
+    #[person]
     pub email: Option<String>,
+    #[person]
     pub phone: Option<String>,
 }
 
 /// The shipping and the billing address, each as JSON.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, row::Record)]
 pub struct Addresses {
+    #[person]
     pub shipping: Option<String>,
+    #[person]
     pub billing: Option<String>,
 }
 
 /// When the order was cancelled for the first time, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancellation {
     /// Unix milliseconds.
     pub at: i64,
@@ -125,10 +137,13 @@ pub enum Restock {
 }
 
 /// A shipment of the order. The storefront calls it a fulfilment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
 pub struct Shipment {
+    #[thing]
     pub status: Option<String>,
+    #[thing]
     pub carrier: Option<String>,
+    #[nested]
     pub tracking: Vec<Tracking>,
     /// Pairs of an order line's id and the number of its units in this shipment.
     pub lines: Vec<(i64, i64)>,
@@ -144,11 +159,14 @@ impl Shipment {
     }
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, row::Record)]
+#[schema(1)]
 pub struct Record {
     /// The newest version of all merged deliveries.
+    #[required]
     pub version: Version,
     /// The name that the shop shows, such as `#1001`.
+    #[thing]
     pub name: Part<Option<String>>,
     /// The earliest time of the order that was reported, in Unix milliseconds.
     pub ordered_at: Option<i64>,
@@ -160,10 +178,13 @@ pub struct Record {
     pub lines: Part<Vec<Line>>,
     /// The storefront's id of the customer.
     pub customer: Part<Option<i64>>,
+    #[nested]
     pub contact: Part<Contact>,
+    #[nested]
     pub addresses: Part<Addresses>,
     pub refunds: Part<Vec<Returned>>,
     /// The id of the agreement, by which the order's payments are found.
+    #[thing]
     pub agreement: Part<Option<String>>,
     pub cancelled: Option<Cancellation>,
     /// True when some version was paid, even if it was refunded later.
@@ -173,26 +194,17 @@ pub struct Record {
     /// True when some version was fulfilled in full.
     pub was_fulfilled: bool,
     /// The shipments by the storefront's id.
+    #[nested]
     pub shipments: BTreeMap<i64, Part<Shipment>>,
     /// What the payments of the order's agreement come to now.
     pub settled: Settlement,
     /// Only for a placeholder: until when it waits for the storefront's own order, in Unix
     /// milliseconds. Until then nothing is requested for it.
     pub waits_until: Option<i64>,
+    pub rest: Rest,
 }
 
 impl Record {
-    /// Removes the person from the record. The customer's id stays.
-    pub fn forget_person(&mut self) {
-        self.contact.value = Contact::default();
-        self.addresses.value = Addresses::default();
-        for shipment in self.shipments.values_mut() {
-            for tracking in &mut shipment.value.tracking {
-                tracking.url = None;
-            }
-        }
-    }
-
     /// The record of one delivery. `received_at`, in Unix milliseconds, takes the place of a time
     /// that the body does not have.
     ///
@@ -306,6 +318,7 @@ impl Record {
             shipments: shipments.collect(),
             settled: Settlement::default(),
             waits_until: None,
+            rest: Rest::default(),
         }
     }
 
@@ -332,6 +345,7 @@ impl Record {
             shipments: BTreeMap::new(),
             settled: Settlement::default(),
             waits_until: None,
+            rest: Rest::default(),
         }
     }
 

@@ -11,6 +11,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::FinancialStatus;
 use super::record::Record;
 use crate::money::Currency;
@@ -100,7 +102,7 @@ pub struct Payments {
 }
 
 /// What all payments of an order or of a cycle come to together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     /// None when no payment was paid.
     pub status: Option<FinancialStatus>,

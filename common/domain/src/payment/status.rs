@@ -1,6 +1,8 @@
 //! The payment provider's statuses. A status that this version does not know is kept as it is.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Deserialize;
+
+use crate::record::as_text;
 
 /// How far a payment intent has come.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -115,15 +117,4 @@ impl From<String> for Mode {
     }
 }
 
-/// Writes them as the provider does.
-macro_rules! serialized {
-    ($($status:ty),*) => {
-        $(impl Serialize for $status {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        })*
-    };
-}
-
-serialized!(Status, PaymentStatus, Mode);
+as_text!(Status, PaymentStatus, Mode);

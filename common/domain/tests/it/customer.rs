@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::customer::{Record, Stated};
 use domain::order::Customer;
-use domain::record::{Record as _, read};
+use domain::record::{Forget as _, read};
 
 use crate::payment_history::pool::every_history;
 

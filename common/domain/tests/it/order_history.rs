@@ -7,6 +7,7 @@ use domain::order::outcome::{
     Change, FulfillmentState, Level, changes, is_awaited, level_of, request,
 };
 use domain::order::record::Record;
+use domain::record::{Forget as _, read};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -279,6 +280,41 @@ fn merging_is_commutative_associative_and_idempotent() {
             }
         }
     }
+}
+
+#[test]
+fn an_order_is_kept_as_json_and_forgets_its_person_and_nothing_else() {
+    let person = json!({
+        "email": "canary@example.com", "phone": "+canary",
+        "shipping_address": {"address1": "1 Canary Street"}, "billing_address": {"zip": "CANARY"},
+    });
+    let mut newest = with(body(59, "paid", None), &person);
+    newest["fulfillments"] = shipped("T-7");
+    newest["fulfillments"][0]["tracking_url"] = json!("https://t.example/canary");
+    let mut pool = pool();
+    pool.push(record("orders/fulfilled", &newest));
+    let mut all = pool[0].clone();
+    for one in pool {
+        for order in [&one, &all] {
+            let text = serde_json::to_string(order).expect("a record");
+            assert!(
+                read(&text).is_ok_and(|read: Record| read == *order),
+                "{text}"
+            );
+        }
+        all.merge(one);
+    }
+    let text = serde_json::to_string(&all)
+        .expect("a record")
+        .to_lowercase();
+    assert_eq!(text.matches("canary").count(), 5, "{text}");
+    let mut nobody = all.clone();
+    nobody.forget_person();
+    let left = serde_json::to_string(&nobody).expect("a record");
+    assert!(!left.to_lowercase().contains("canary"), "{left}");
+    assert!(left.contains("T-7"), "{left}");
+    nobody.merge(all.clone());
+    assert!(nobody != all, "no older delivery brings the person back");
 }
 
 #[test]

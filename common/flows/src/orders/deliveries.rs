@@ -9,6 +9,7 @@ use domain::customer;
 use domain::job::{Job, JobId};
 use domain::order::record::Record;
 use domain::order::{Customer, Order, OrderKey, Topic};
+use domain::record::Forget as _;
 use store::customers;
 use store::sql::Tx;
 use store::{erasure as rows, orders};

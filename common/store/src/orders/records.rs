@@ -10,6 +10,7 @@ use domain::order::record::{Addresses, Cancellation, Contact, Part, Record, Tota
 use domain::order::settlement::Settlement;
 use domain::order::{FinancialStatus, FulfillmentStatus, OrderKey};
 use domain::privacy::{email_key, phone_key};
+use domain::record::Rest;
 use domain::time::Timestamp;
 
 /// Inserts those orders that do not exist yet, with their lines, and returns their keys. If
@@ -244,6 +245,7 @@ fn read(row: &Row) -> Result<Record> {
             canceled_at: row.get("payment_canceled_at")?,
         },
         waits_until: row.get("waits_until")?,
+        rest: Rest::default(),
     })
 }
 

@@ -6,7 +6,7 @@ use domain::payment::checkout::{self, Change};
 use domain::payment::record::Record as Payment;
 use domain::payment::subscription::{self, extended};
 use domain::payment::{Event, EventType, PaymentStatus};
-use domain::record::{Record as Kept, read};
+use domain::record::{Forget, Record as Kept, read};
 use serde_json::{Value, json};
 
 use super::{NEW, OLD, body, fixtures};
@@ -175,7 +175,7 @@ fn every_event_is_of_one_payment_subscription_or_session_at_the_most() {
 
 /// What is kept of the record, which is read as it was written. Nobody's address is in what is kept when the
 /// person is forgotten.
-fn kept<R: Kept + Clone + PartialEq>(record: &R) -> (String, String) {
+fn kept<R: Kept + Forget + Clone + PartialEq>(record: &R) -> (String, String) {
     let text = serde_json::to_string(record).expect("a record");
     assert!(read(&text).is_ok_and(|read: R| read == *record), "{text}");
     let mut nobody = record.clone();
