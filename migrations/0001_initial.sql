@@ -240,60 +240,41 @@ create table orders (
     -- stands for it.
     pact_id text,
     customer_id bigint,
-    email text,
     -- As in customers, and so is phone_key.
     email_key text,
-    phone text,
     phone_key text,
+    -- Its place in lists: when it was ordered, or, while nobody has said that, when it became known.
+    listed_at bigint not null,
+    -- How far the fulfilment is: initiated, requested, fulfilled or cancelled.
+    state text not null,
+    -- As the storefront or the payments say, whichever is further on, and what the payments of the order's
+    -- agreement come to.
+    financial_status text,
+    payment_status text,
+    fulfillment_status text,
+    -- Whether the storefront or the payments say that all of it is paid for, and whether the storefront
+    -- ever did.
+    is_paid bigint not null,
+    was_paid bigint not null,
+    -- When the storefront cancelled it.
+    cancelled_at bigint,
     currency text,
     total_minor bigint,
-    subtotal_minor bigint,
-    tax_minor bigint,
-    outstanding_minor bigint,
-    financial_status text,
-    fulfillment_status text,
-    -- The refunds that the storefront made: ids, amounts and lines, as JSON.
-    refunds text,
-    -- True when any version of the order had this fact. They are never taken back.
-    was_paid bigint not null default 0,
-    was_refunded bigint not null default 0,
-    was_fulfilled bigint not null default 0,
-    -- The status that follows from the payments of the order's agreement.
-    payment_status text,
-    -- True when these payments pay for the whole order.
-    payment_covers bigint not null default 0,
-    -- When the first payment of its agreement was canceled.
-    payment_canceled_at bigint,
-    -- Only for a placeholder. Nothing is requested for it until then, because the storefront's
-    -- own order may still come.
-    waits_until bigint,
-    -- The storefront's order that has taken the place of this placeholder.
-    successor_shop text,
-    successor_id bigint,
-    shipping_address text,
-    billing_address text,
-    ordered_at bigint,
-    cancelled_at bigint,
-    cancel_reason text,
-    -- A version is (version_at, version_tie): the provider's second, and the number that decides
-    -- within that second.
-    version_at bigint not null,
-    version_tie bigint not null default 0,
-    -- The versions of the parts that the newest body did not have, by name, as JSON. Null when it
-    -- had all parts.
-    part_versions text,
-    -- How many versions have been stored in this row, including this one.
-    revision bigint not null default 1,
-    created_at bigint not null,
-    updated_at bigint not null,
     -- When the order's person was erased.
     redacted_at bigint,
+    -- Everything that is known of the order, as JSON. The columns above are made from it.
+    record text not null,
+    created_at bigint not null,
+    updated_at bigint not null,
     primary key (shop, id)
 );
 
+-- No index has updated_at or another column that changes with nearly every delivery, so PostgreSQL writes none
+-- of them when it does.
+
 -- For the list of orders, of all shops and of one.
-create index orders_listed on orders (coalesce(ordered_at, created_at), shop, id);
-create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), id);
+create index orders_listed on orders (listed_at, shop, id);
+create index orders_of_shop on orders (shop, listed_at, id);
 -- It stands after orders_of_shop. While PostgreSQL knows nothing of a table, all indices seem alike to it and it takes
 -- the newest one: it would find one order among all of its shop.
 create index orders_id on orders (id);
@@ -304,28 +285,22 @@ create index orders_agreement on orders (pact_id, shop, id) where pact_id is not
 create index orders_unlinked on orders (pact_id, shop, id)
     where pact_id is not null and payment_status is null and cancelled_at is null;
 -- Orders that an operator has to decide about.
-create index orders_partially_paid on orders (updated_at, id)
+create index orders_partially_paid on orders (listed_at, id)
     where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null;
 -- A person's orders are found by these.
 create index orders_customer on orders (shop, customer_id, id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
 create index orders_phone on orders (shop, phone_key) where phone_key is not null;
 
--- The lines of an order, as its newest version lists them.
-create table order_lines (
+-- Which orders have a parcel with a tracking number, for the public page of the number.
+create table tracking_numbers (
+    number text not null,
     shop text not null,
     order_id bigint not null,
-    position bigint not null,
-    id bigint not null,
-    variant_id bigint,
-    title text,
-    quantity bigint not null,
-    price text,
-    sku text,
-    fulfillment_status text,
-    primary key (shop, order_id, position),
-    foreign key (shop, order_id) references orders (shop, id)
+    primary key (number, shop, order_id)
 );
+
+create index tracking_numbers_order on tracking_numbers (shop, order_id);
 
 -- Bodies that leave a status to their topic, which is not signed. Each row says under which topic
 -- the body was accepted first.
@@ -346,94 +321,6 @@ create table order_bodies (
 );
 
 create index order_bodies_listed on order_bodies (created_at) where repeats > 0 or refuted > 0;
-
--- How far the fulfilment of an order is. The state is initiated, requested, fulfilled or
--- cancelled.
-create table fulfillments (
-    shop text not null,
-    order_id bigint not null,
-    state text not null,
-    -- The outcome of the request at the storefront: pending, created, not_needed or failed. Null
-    -- when none was made.
-    provider_state text,
-    -- The storefront's id of the fulfilment that our request created.
-    provider_id text,
-    -- The job of the newest request. What an older one is answered does not settle it.
-    provider_job_id uuid,
-    initiated_at bigint not null,
-    requested_at bigint,
-    -- How many units of each line were ever requested or shipped, by line id, as JSON. Null when
-    -- none were.
-    requested_units text,
-    fulfilled_at bigint,
-    cancelled_at bigint,
-    updated_at bigint not null,
-    primary key (shop, order_id),
-    foreign key (shop, order_id) references orders (shop, id)
-);
-
--- The fulfilments of an agreement's further cycles. The first cycle is the order itself.
-create table fulfillment_cycles (
-    shop text not null,
-    order_id bigint not null,
-    cycle text not null,
-    -- requested, cancelled
-    state text not null,
-    requested_at bigint not null,
-    cancelled_at bigint,
-    updated_at bigint not null,
-    primary key (shop, order_id, cycle),
-    foreign key (shop, order_id) references orders (shop, id)
-);
-
--- The shipments of an order, which the storefront calls fulfilments. Each has a version of its
--- own.
-create table shipments (
-    shop text not null,
-    order_id bigint not null,
-    id bigint not null,
-    version_at bigint not null,
-    version_tie bigint not null,
-    status text,
-    carrier text,
-    -- How many units of each order line the shipment has, as JSON.
-    lines text not null,
-    updated_at bigint not null,
-    primary key (shop, order_id, id),
-    foreign key (shop, order_id) references orders (shop, id)
-);
-
--- A tracking number of a shipment, with the QR code of its public page.
-create table parcels (
-    shop text not null,
-    order_id bigint not null,
-    shipment_id bigint not null,
-    position bigint not null,
-    number text not null,
-    -- The link to the carrier's own page.
-    url text,
-    -- Null when the number does not fit into a QR code.
-    qr_url text,
-    qr_modules bytea,
-    created_at bigint not null,
-    primary key (shop, order_id, shipment_id, number),
-    foreign key (shop, order_id, shipment_id) references shipments (shop, order_id, id)
-);
-
-create index parcels_number on parcels (number);
-
--- The QR code of an order's public page. A picture is drawn from its modules when somebody asks
--- for it.
-create table qr_codes (
-    shop text not null,
-    order_id bigint not null,
-    kind text not null,
-    url text not null,
-    modules bytea not null,
-    created_at bigint not null,
-    primary key (shop, order_id, kind),
-    foreign key (shop, order_id) references orders (shop, id)
-);
 
 -- Units that went back into stock, append-only. The sum over an order's line is how many units
 -- have gone back.

@@ -25,6 +25,8 @@ LIMIT_MS = 200
 HOUR = 3_600_000
 SHOPS = 90
 BODY = b'{"note":"' + b"x" * 980 + b'"}'
+PAYMENT = json.dumps({"schema": 1, "succeeded": True, "received": 40300,
+                      "currency": {"version": {"created": 1, "event": "evt_1"}, "value": "USD"}})
 NAMES = ["accepted", "duplicate", "refused", "answers_1", "answers_2", "answers_3", "answers_5", "answers_7",
          "answers_10", "answers_15", "queue_due_orders", "queue_due_payments", "queue_oldest_orders",
          "queue_oldest_payments"]
@@ -65,18 +67,13 @@ class Rows:
                      "created_at finished_at", self.all_jobs()),
             ("job_attempts", "job_id number started_at duration_ms outcome error status", self.attempts()),
             ("webhook_ids", "id job_id expires_at", self.webhook_ids()),
-            ("orders", "shop id name pact_id customer_id email email_key currency total_minor financial_status was_paid "
-                       "payment_status shipping_address billing_address ordered_at version_at created_at updated_at",
-             self.all_orders()),
-            ("order_lines", "shop order_id position id variant_id title quantity price sku",
-             ((shop(n), order_id(n), line, n * 10 + line, 7, "Linen apron", 1, "89.99", f"APRON-{line}")
-              for n in range(self.orders) for line in range(3))),
-            ("fulfillments", "shop order_id state initiated_at updated_at",
-             ((shop(n), order_id(n), "initiated", self.ordered(n), self.ordered(n)) for n in range(self.orders))),
+            ("orders", "shop id name pact_id customer_id email_key listed_at state financial_status payment_status is_paid "
+                       "was_paid currency total_minor record created_at updated_at", self.all_orders()),
             ("refunds", "shop order_id payment_id state created_at updated_at",
              ((shop(n), order_id(n), "", "recorded", self.now, self.now - n) for n in range(min(300, self.orders)))),
-            ("payments", "id pact_id currency amount_minor received_minor state succeeded entries created_at updated_at",
-             ((f"pi_{n}", f"pact-{n}", "USD", 40300, 40300, "succeeded", 1, 2, self.ordered(n), self.ordered(n))
+            ("payments", "id pact_id currency amount_minor received_minor refunded_minor state record entries "
+                         "created_at updated_at",
+             ((f"pi_{n}", f"pact-{n}", "USD", 40300, 40300, 0, "succeeded", PAYMENT, 2, self.ordered(n), self.ordered(n))
               for n in range(self.orders))),
             ("ledger_entries", "payment_id number entry account amount_minor currency created_at",
              ((f"pi_{n}", 1 + side, "captured", ["provider", "held"][side], [-40300, 40300][side], "USD", self.ordered(n))
@@ -103,8 +100,8 @@ class Rows:
             ("invoices", "id subscription payment_id is_first created_at",
              ((f"in_{n}", f"sub_{n if n < self.orders else self.orders // 2}", f"pi_{n % self.orders}", int(n < self.orders),
                self.now) for n in range(self.orders + 36))),
-            ("subscriptions", "id period_end_at customer_id pact_id versions created_at updated_at",
-             ((f"sub_{n}", self.now, f"cus_{n}", f"pact-{n}", "{}", self.ordered(n), self.ordered(n))
+            ("subscriptions", "id period_end_at customer_id pact_id record created_at updated_at",
+             ((f"sub_{n}", self.now, f"cus_{n}", f"pact-{n}", '{"schema": 1}', self.ordered(n), self.ordered(n))
               for n in range(self.orders))),
             ("users", "id provider_id login login_key created_at",
              ((id_at(self.now, n, 8), n + 1, f"user-{n}", f"user-{n}", self.now) for n in range(self.orders // 10))),
@@ -158,14 +155,24 @@ class Rows:
 
     def all_orders(self):
         for n in range(self.orders):
-            address = json.dumps({"first_name": f"Bob {n}", "address1": f"{n} Example Street", "city": "Ottawa"})
             at = self.ordered(n)
             partly = n < 300
             # One customer of a shop has a thousand orders.
             customer = 7 if n % SHOPS == 7 else n
-            yield (shop(n), order_id(n), f"#{n}", f"pact-{n}", customer, f"bob{n % 50000}@example.com",
-                   f"bob{n % 50000}@example.com", "USD", 40300, None if partly else "paid", 0 if partly else 1,
-                   "partially_paid" if partly else None, address, address, at, at, at, at)
+            email, code = f"bob{n % 50000}@example.com", {"url": f"http://127.0.0.1/orders/{order_id(n)}", "modules": "A" * 250}
+            address = {"first_name": f"Bob {n}", "address1": f"{n} Example Street", "city": "Ottawa"}
+            lines = [{"id": n * 10 + line, "variant_id": 7, "title": "Linen apron", "quantity": 1, "price": "89.99",
+                      "sku": f"APRON-{line}"} for line in range(3)]
+            parts = {"name": f"#{n}", "totals": {"currency": "USD", "total": 40300}, "customer": customer, "lines": lines,
+                     "contact": {"email": email}, "addresses": {"shipping": address, "billing": address},
+                     "agreement": f"pact-{n}", "financial": None if partly else "paid"}
+            record = {"schema": 1, "version": {"at": at, "tie": 0}, "ordered_at": at, "was_paid": not partly,
+                      **{name: {"version": {"at": at, "tie": 0}, "value": value} for name, value in parts.items()},
+                      "settled": {"status": "partially_paid" if partly else None, "covers": False},
+                      "own": {"known_at": at, "fulfillment": {"updated_at": at}, "code": code}}
+            yield (shop(n), order_id(n), f"#{n}", f"pact-{n}", customer, email, at, "initiated" if partly else "requested",
+                   "partially_paid" if partly else "paid", "partially_paid" if partly else None, int(not partly),
+                   int(not partly), "USD", 40300, json.dumps(record), at, at)
 
     def measures(self):
         for seconds, steps in ((60, 120), (600, 8 * 144)):

@@ -1,5 +1,5 @@
--- Fills a database with two million rows: 200,000 orders, each with three lines, a fulfilment, a QR code, a customer,
--- a done job, the id of its delivery and an event. A tenth of them belongs to one shop.
+-- Fills a database with a million rows: 200,000 orders of three lines, each with a customer, a done job, the id of its
+-- delivery and an event. A tenth of them belongs to one shop.
 --
 -- Usage: psql -v gone=SHOP -f bench_shop.sql
 \set ON_ERROR_STOP on
@@ -24,22 +24,29 @@ select shop, customer_id, 'bob' || n || '@example.com', '1613' || 5550000 + n,
                          'first_name', json_build_object('at', at, 'value', 'Bob ' || n),
                          'last_name', json_build_object('at', at, 'value', 'Example'))::text, at, at from made;
 
-insert into orders (shop, id, name, customer_id, email, phone, currency, total_minor, subtotal_minor, tax_minor,
-                    financial_status, shipping_address, billing_address, ordered_at, was_paid,
-                    version_at, created_at, updated_at)
-select shop, order_id, '#' || n, customer_id, 'bob' || n || '@example.com', '+1613' || 5550000 + n, 'USD', 40300, 39300,
-       1000, 'paid', address, address, at, 1, at, at, at from made;
+create function pg_temp.part(at bigint, value json) returns json language sql
+    return json_build_object('version', json_build_object('at', at, 'tie', 0), 'value', value);
 
-insert into order_lines (shop, order_id, position, id, variant_id, title, quantity, price, sku)
-select shop, order_id, line, n * 10 + line, 39072856 + line, 'Linen apron, natural, one size', line, '89.99', 'APRON-' || line
-from made, generate_series(1, 3) as line;
-
-insert into fulfillments (shop, order_id, state, initiated_at, updated_at)
-select shop, order_id, 'initiated', at, at from made;
-
-insert into qr_codes (shop, order_id, kind, url, modules, created_at)
-select shop, order_id, 'order', 'http://127.0.0.1/orders/' || order_id,
-       decode(substr(repeat(md5(n::text), 12), 1, 376), 'hex'), at from made;
+insert into orders (shop, id, name, customer_id, email_key, phone_key, listed_at, state, financial_status, is_paid,
+                    was_paid, currency, total_minor, record, created_at, updated_at)
+select shop, order_id, '#' || n, customer_id, 'bob' || n || '@example.com', '1613' || 5550000 + n, at, 'requested', 'paid', 1,
+       1, 'USD', 40300,
+       json_build_object(
+           'schema', 1, 'version', json_build_object('at', at, 'tie', 0), 'ordered_at', at, 'was_paid', true,
+           'name', pg_temp.part(at, to_json('#' || n)), 'customer', pg_temp.part(at, to_json(customer_id)),
+           'financial', pg_temp.part(at, '"paid"'),
+           'totals', pg_temp.part(at, '{"currency": "USD", "total": 40300, "subtotal": 39300, "tax": 1000}'),
+           'contact', pg_temp.part(at, json_build_object('email', 'bob' || n || '@example.com', 'phone', '+1613' || 5550000 + n)),
+           'addresses', pg_temp.part(at, json_build_object('shipping', address::json, 'billing', address::json)),
+           'lines', pg_temp.part(at, (
+               select json_agg(json_build_object('id', n * 10 + line, 'variant_id', 39072856 + line, 'quantity', line,
+                                                 'title', 'Linen apron, natural, one size', 'price', '89.99',
+                                                 'sku', 'APRON-' || line))
+               from generate_series(1, 3) as line)),
+           'own', json_build_object('known_at', at, 'fulfillment', json_build_object('updated_at', at),
+                                    'code', json_build_object('url', 'http://127.0.0.1/orders/' || order_id,
+                                                              'modules', substr(repeat(md5(n::text), 12), 1, 252)))
+       )::text, at, at from made;
 
 insert into jobs (id, queue, kind, source, shop, external_id, object_id, subject, body, state, run_at, notified_at,
                   created_at, finished_at)

@@ -28,7 +28,6 @@ use std::time::Duration;
 use domain::checkout::{Article, Item};
 use domain::money::Money;
 use domain::time::Timestamp;
-use flows::orders::TrackingCode;
 use flows::outbox::Outbox;
 use platform::crash_point::{self, Point};
 use platform::trace;
@@ -203,7 +202,7 @@ fn priced(
 /// Step 3. Returns the checkout of whoever was first with this idempotency key.
 async fn begin(app: &App, new: &NewCheckout<'_>) -> Result<Checkout, Error> {
     // Drawn before the transaction is opened, because it takes time.
-    let code = TrackingCode::draw(&app.config, new.order_id).map_err(|_| Error::Internal)?;
+    let code = flows::orders::draw(&app.config, new.order_id).map_err(|_| Error::Internal)?;
     let mut outbox = Outbox::of_request(app.context(), trace::current());
     let mut tx = app.db.begin().await?;
     if !flows::checkout::begin(&mut outbox, &mut tx, new, code).await? {

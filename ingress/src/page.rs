@@ -120,7 +120,8 @@ struct Step {
 }
 
 /// The page of an order.
-pub fn track(order: &PublicOrder, parcels: &[public_orders::Parcel], shop: Option<&str>) -> String {
+pub fn track(order: &PublicOrder, shop: Option<&str>) -> String {
+    let parcels = &order.parcels;
     let progress = order.progress;
     let times = parcels.iter().map(|parcel| parcel.updated_at);
     let page = Track {

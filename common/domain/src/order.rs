@@ -8,6 +8,7 @@
 //! is still an order.
 
 pub mod outcome;
+pub mod own;
 pub mod record;
 pub mod settlement;
 mod topic;
@@ -121,7 +122,7 @@ pub struct Customer {
     pub last_name: Option<String>,
 }
 
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     pub first_name: Option<String>,
     pub last_name: Option<String>,

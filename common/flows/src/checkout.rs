@@ -5,12 +5,13 @@
 //! So the events of the session that the provider opens are merged with this order.
 
 use domain::checkout;
+use domain::order::own::QrCode;
 use store::checkouts::{self, Checkout, NewCheckout, Refusal};
 use store::orders::checkout_key;
 use store::sql::Tx;
 
 use crate::Result;
-use crate::orders::{self, TrackingCode};
+use crate::orders;
 use crate::outbox::Outbox;
 
 /// Why an order is cancelled whose checkout the provider has refused.
@@ -22,7 +23,7 @@ pub async fn begin(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     new: &NewCheckout<'_>,
-    code: TrackingCode,
+    code: QrCode,
 ) -> Result<bool> {
     if !checkouts::insert(tx, new, outbox.now).await? {
         return Ok(false);

@@ -3,11 +3,12 @@
 //! and what the storefront answers is written here.
 
 use domain::event::OrderEvent;
-use domain::job::Job;
+use domain::job::{Job, JobId};
 use domain::order::OrderKey;
+use domain::order::own::ProviderState;
+use domain::order::record::Record;
 use serde::Deserialize;
-use store::fulfillments::{self, ProviderState};
-use store::orders::records;
+use store::aggregates;
 use store::sql::{self, Tx};
 
 use crate::Result;
@@ -25,21 +26,31 @@ pub fn order_key(job: &Job) -> Result<OrderKey> {
     Ok((body.shop, body.order_id))
 }
 
+/// Records what the storefront answered to the request of a job. False when it was recorded before, after the
+/// order is erased, and when a later job asks.
+pub async fn answered(
+    outbox: &Outbox<'_>,
+    tx: &mut Tx,
+    (key, job): (OrderKey, JobId),
+    state: ProviderState,
+    id: Option<&str>,
+) -> sql::Result<bool> {
+    let now = outbox.now.0;
+    let answer = |order: &mut Record| order.own.fulfillment.answer(job, state, id, now);
+    Ok(aggregates::edit(tx, vec![key], answer).await?.changed > 0)
+}
+
 /// Records that the storefront will not fulfil the order, and adds the event that says so. Once it
 /// is recorded, or after the order is erased, or when a later job asks, nothing more happens.
 pub async fn fail(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, error: &str) -> sql::Result<()> {
     let Ok(key) = order_key(job) else {
         return Ok(());
     };
-    if records::load(tx, &[&key]).await?.is_empty() {
-        return Ok(());
+    let request = (key.clone(), job.id);
+    if answered(outbox, tx, request, ProviderState::Failed, None).await? {
+        let error = error.to_owned();
+        let event = OrderEvent::FulfillmentFailed { error };
+        outbox.order_event(&key, event);
     }
-    let failed = ProviderState::Failed;
-    if !fulfillments::answered(tx, &key, job.id, failed, None, outbox.now).await? {
-        return Ok(());
-    }
-    let error = error.to_owned();
-    let event = OrderEvent::FulfillmentFailed { error };
-    outbox.order_event(&key, event);
     Ok(())
 }

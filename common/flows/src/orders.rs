@@ -11,12 +11,11 @@
 //! later lock waits for an earlier one.
 
 mod bodies;
+mod codes;
 mod deliveries;
 mod events;
 mod request;
-mod rows;
 mod settle;
-mod tracking;
 mod update;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,16 +23,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use domain::event::OrderEvent;
 use domain::job::Internal;
 use domain::order::OrderKey;
-use domain::order::outcome::FulfillmentState;
+use domain::order::own::QrCode;
 use domain::order::record::{Cancellation, Record};
 use domain::time::Timestamp;
 use serde_json::json;
-use store::fulfillments::{self, Moved};
 use store::orders::records;
 use store::sql::{self, Tx};
+use store::tracking_numbers;
 
+pub use codes::draw;
 pub use deliveries::{Task, apply, prepare};
-pub use tracking::TrackingCode;
 
 use crate::Result;
 use crate::outbox::Outbox;
@@ -43,7 +42,7 @@ use update::{OrderUpdate, load_updates};
 type Incoming = BTreeMap<OrderKey, Record>;
 
 /// QR codes that were drawn before the transaction was opened, by their orders.
-type TrackingCodes = HashMap<OrderKey, TrackingCode>;
+type Codes = HashMap<OrderKey, QrCode>;
 
 /// The reference by which an order's payments are found: the agreement that the order names, or
 /// else the order's own id.
@@ -67,12 +66,12 @@ async fn absorb(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: Incoming,
-    codes: TrackingCodes,
+    codes: Codes,
+    is_shop_locked: bool,
 ) -> Result<()> {
-    let updates = load_updates(tx, incoming, codes, outbox.now).await?;
-    let known = updates.iter().filter(|update| update.before.is_some());
-    // These rows are saved first, because the next steps read which agreements orders claim.
-    save(tx, known, outbox.now).await?;
+    let mut updates = load_updates(outbox, tx, incoming, codes, is_shop_locked).await?;
+    // The next steps read which agreements orders claim.
+    save(tx, &mut updates, OrderUpdate::claims_anew, outbox.now).await?;
     // When two orders claim an agreement, one may have left it to the other, which nobody settles here.
     let left: BTreeSet<String> = updates
         .iter()
@@ -85,34 +84,53 @@ async fn absorb(
     finish(outbox, tx, updates).await
 }
 
-/// Settles orders whose rows are written, and writes everything that follows from the difference
+/// Settles orders whose rows are there, and writes everything that follows from the difference
 /// to what was known before.
 async fn finish(outbox: &mut Outbox<'_>, tx: &mut Tx, mut updates: Vec<OrderUpdate>) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
     }
-    let now = outbox.now;
     settle::settle(tx, &mut updates).await?;
     settle::supersede(outbox, tx, &mut updates).await?;
-    request::decide(outbox, tx, &mut updates).await?;
-    rows::write(outbox, tx, &updates).await?;
     for update in &mut updates {
-        events::follow(outbox, tx, update).await?;
+        request::decide(outbox, update);
+        request::move_cycles(outbox, update);
     }
-    let settled = updates.iter().filter(|update| update.is_settled_anew);
-    save(tx, settled, now).await?;
+    save(tx, &mut updates, |_| true, outbox.now).await?;
+    write(outbox, tx, &mut updates).await?;
     outbox.causation.follow([]);
     Ok(())
 }
 
+/// Writes what follows from orders whose own rows are written.
+async fn write(outbox: &mut Outbox<'_>, tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<()> {
+    let numbers = updates.iter().map(|update| {
+        let before = update.before.as_ref();
+        let before = before.map(Record::tracking_numbers).unwrap_or_default();
+        (&update.key, before, update.after.tracking_numbers())
+    });
+    tracking_numbers::replace(tx, &numbers.collect::<Vec<_>>()).await?;
+    for update in updates {
+        events::follow(outbox, tx, update).await?;
+    }
+    Ok(())
+}
+
+/// Saves those of the orders whose rows are not what is known by now.
 async fn save(
     tx: &mut Tx,
-    updates: impl Iterator<Item = &OrderUpdate>,
+    updates: &mut [OrderUpdate],
+    is_due: impl Fn(&OrderUpdate) -> bool,
     now: Timestamp,
 ) -> Result<()> {
-    let rows: Vec<(&OrderKey, &Record)> =
-        updates.map(|update| (&update.key, &update.after)).collect();
-    Ok(records::save(tx, &rows, now).await?)
+    let unsaved = updates.iter_mut();
+    let unsaved: Vec<_> = unsaved.filter(|it| !it.is_saved && is_due(it)).collect();
+    let rows = unsaved.iter().map(|update| (&update.key, &update.after));
+    records::save(tx, rows, now).await?;
+    for update in unsaved {
+        update.is_saved = true;
+    }
+    Ok(())
 }
 
 /// Cancels an order from which nothing else follows: nothing was paid or shipped, or another order
@@ -130,15 +148,10 @@ async fn close(
         reason: Some(reason.to_owned()),
     });
     record.waits_until = None;
-    let moved = Moved {
-        key,
-        state: FulfillmentState::Cancelled,
-        provider_job: None,
-        requested: None,
-    };
-    fulfillments::save(tx, &[moved], outbox.now).await?;
+    let state = record.fulfillment_state();
+    record.own.fulfillment.reach(state, outbox.now.0);
     outbox.order_event(key, event);
-    records::save(tx, &[(key, &record)], outbox.now).await
+    records::save(tx, [(key, &record)], outbox.now).await
 }
 
 /// Inserts the order of a checkout whose agreement was made a moment ago. So there is neither a
@@ -148,17 +161,13 @@ pub(crate) async fn insert_of_checkout(
     tx: &mut Tx,
     key: OrderKey,
     record: Record,
-    code: TrackingCode,
+    code: QrCode,
 ) -> Result<()> {
     let mut incoming = Incoming::new();
-    let codes = TrackingCodes::from([(key.clone(), code)]);
+    let codes = Codes::from([(key.clone(), code)]);
     add(&mut incoming, key, record);
-    let mut updates = load_updates(tx, incoming, codes, outbox.now).await?;
-    rows::write(outbox, tx, &updates).await?;
-    for update in &mut updates {
-        events::follow(outbox, tx, update).await?;
-    }
-    Ok(())
+    let mut updates = load_updates(outbox, tx, incoming, codes, false).await?;
+    write(outbox, tx, &mut updates).await
 }
 
 /// Cancels the order of a checkout that nobody can pay for. Nothing goes back into stock, because
@@ -169,7 +178,7 @@ pub(crate) async fn call_off(
     key: &OrderKey,
     reason: &str,
 ) -> Result<()> {
-    let Some(record) = records::load(tx, &[key]).await?.remove(key) else {
+    let Some(record) = records::load(tx, vec![key.clone()]).await?.remove(key) else {
         return Ok(());
     };
     let cancelled = OrderEvent::Cancelled {
@@ -192,7 +201,7 @@ pub(crate) async fn of_sessions(
     for (key, record) in records {
         add(&mut incoming, key, record);
     }
-    absorb(outbox, tx, incoming, TrackingCodes::new()).await
+    absorb(outbox, tx, incoming, Codes::new(), false).await
 }
 
 /// Merges an order with what the storefront has confirmed of it. An order that was erased with its
@@ -203,12 +212,12 @@ pub async fn confirmed(
     key: OrderKey,
     record: Record,
 ) -> Result<()> {
-    if records::load(tx, &[&key]).await?.is_empty() {
+    if records::load(tx, vec![key.clone()]).await?.is_empty() {
         return Ok(());
     }
     let mut incoming = Incoming::new();
     add(&mut incoming, key, record);
-    absorb(outbox, tx, incoming, TrackingCodes::new()).await
+    absorb(outbox, tx, incoming, Codes::new(), false).await
 }
 
 /// Settles orders again whose payments have changed.
@@ -217,11 +226,8 @@ pub(crate) async fn settle_again(
     tx: &mut Tx,
     keys: &BTreeSet<OrderKey>,
 ) -> Result<()> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<&OrderKey> = keys.iter().collect();
-    let orders = records::load(tx, &keys).await?.into_iter();
+    let keys = keys.iter().cloned().collect();
+    let orders = records::load(tx, keys).await?.into_iter();
     let updates = orders.map(|(key, before)| OrderUpdate::new(key, Some(before.clone()), before));
     finish(outbox, tx, updates.collect()).await
 }
@@ -233,17 +239,14 @@ pub(crate) async fn end_wait(
     tx: &mut Tx,
     keys: &BTreeSet<OrderKey>,
 ) -> Result<()> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<&OrderKey> = keys.iter().collect();
-    let orders = records::load(tx, &keys).await?.into_iter();
+    let keys = keys.iter().cloned().collect();
+    let orders = records::load(tx, keys).await?.into_iter();
     let waiting = orders.filter(|(_, record)| record.waits_until.is_some());
     let updates = waiting.map(|(key, before)| {
         let mut after = before.clone();
         after.waits_until = None;
         let mut update = OrderUpdate::new(key, Some(before), after);
-        update.is_settled_anew = true;
+        update.is_saved = false;
         update
     });
     finish(outbox, tx, updates.collect()).await

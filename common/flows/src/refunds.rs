@@ -235,7 +235,7 @@ pub async fn end(
     error: Option<&str>,
 ) -> sql::Result<()> {
     let key = refund.order_key();
-    if records::load(tx, &[&key]).await?.is_empty() {
+    if records::load(tx, vec![key.clone()]).await?.is_empty() {
         return Ok(());
     }
     if !refunds::answered(tx, &key, &refund.payment_id, answer, outbox.now).await? {

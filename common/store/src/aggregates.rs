@@ -1,5 +1,5 @@
-//! Aggregates: everything that is known of a payment, a checkout session, a subscription or a customer, as
-//! one row of its table. The row has its key, the record as JSON, and columns for what is searched, sorted,
+//! Aggregates: everything that is known of an order, a customer, a payment, a checkout session or a
+//! subscription, as one row of its table. The row has its key, the record as JSON, and columns for what is searched, sorted,
 //! summed or listed. These are made from the record whenever it is written, and never changed alone.
 //!
 //! Nothing is written over a record that cannot be read: whatever saves a row has read it before.
@@ -147,12 +147,15 @@ pub async fn merge<A: Aggregate>(
 }
 
 /// The keys of those that did not exist yet.
-async fn insert_new<A: Aggregate>(
+pub(crate) async fn insert_new<'a, A: Aggregate + 'a>(
     tx: &mut Tx,
-    new: &BTreeMap<A::Key, A>,
+    new: impl IntoIterator<Item = (&'a A::Key, &'a A)>,
     now: Timestamp,
-) -> Result<BTreeSet<A::Key>> {
-    let rows = new.iter().map(|(key, value)| row(key, value, now));
+) -> Result<BTreeSet<A::Key>>
+where
+    A::Key: 'a,
+{
+    let rows = new.into_iter().map(|(key, value)| row(key, value, now));
     let key = A::Key::COLUMNS;
     let rest = format!("on conflict ({key}) do nothing returning {key}");
     let inserted = tx.insert(A::TABLE, rows.collect::<Result<_>>()?, &rest);

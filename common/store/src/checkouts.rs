@@ -181,7 +181,7 @@ pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> 
 pub async fn payability(db: &Db, order_id: i64, session_id: Option<&str>) -> Result<Payability> {
     let row = db
         .query(
-            "select was_paid + payment_covers as paid, cancelled_at,
+            "select is_paid, cancelled_at,
                     (select count(*) from checkout_sessions
                      where checkout_sessions.id = $1) as completed
              from orders where shop = $2 and id = $3",
@@ -194,7 +194,7 @@ pub async fn payability(db: &Db, order_id: i64, session_id: Option<&str>) -> Res
     let Some(row) = row else {
         return Ok(Payability::Payable);
     };
-    if row.get::<i64>("paid")? != 0 || row.get::<i64>("completed")? != 0 {
+    if row.get::<i64>("is_paid")? != 0 || row.get::<i64>("completed")? != 0 {
         return Ok(Payability::Paid);
     }
     let cancelled_at: Option<i64> = row.get("cancelled_at")?;

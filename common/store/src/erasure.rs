@@ -1,5 +1,4 @@
-//! The statements of an erasure: records forget their person, personal columns become null, and the bodies of jobs are
-//! replaced by the part that may stay. Ids, amounts and states are not touched. Customers and
+//! The statements of an erasure: records forget their person, and the bodies of jobs are replaced by the part that may stay. Ids, amounts and states are not touched. Customers and
 //! orders are counted as they are found, because a late delivery may have erased one a moment
 //! before. Payments, sessions and jobs are counted only where there was something to erase.
 
@@ -13,27 +12,16 @@ use crate::customers::CustomerEntry;
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, State};
+use domain::order::record::Record;
 use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 /// The columns that may hold a person, by table. [`customers`] and the functions below erase them.
 pub const ERASED: &[(&str, &[&str])] = &[
     ("customers", &["record", "email_key", "phone_key"]),
-    (
-        "orders",
-        &[
-            "email",
-            "phone",
-            "shipping_address",
-            "billing_address",
-            "email_key",
-            "phone_key",
-        ],
-    ),
+    ("orders", &["record", "email_key", "phone_key"]),
     ("payments", &["record", "email_key"]),
     ("checkout_sessions", &["record", "email_key"]),
-    // Erased together with the parcels' orders.
-    ("parcels", &["url"]),
     // Deleted or replaced by `replace_body`.
     ("jobs", &["body"]),
 ];
@@ -48,27 +36,13 @@ pub async fn customers(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -
 }
 
 pub async fn orders(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
-    tx.query(PARCELS)
-        .bind(shop)
-        .bind(ids.clone())
-        .execute()
-        .await?;
-    tx.query(ORDERS)
-        .bind(now.0)
-        .bind(shop)
-        .bind(ids)
-        .execute()
-        .await
+    let keys = ids.into_iter().map(|id| (shop.to_owned(), id)).collect();
+    let edited = aggregates::edit::<Record>(tx, keys, |it| {
+        it.forget_person();
+        it.own.redacted_at.get_or_insert(now.0);
+    });
+    Ok(edited.await?.found)
 }
-
-const PARCELS: &str = "update parcels set url = null
-     where url is not null and shop = $1 and order_id in ($2..)";
-
-const ORDERS: &str = "update orders
-     set email = null, phone = null, shipping_address = null, billing_address = null,
-         email_key = null, phone_key = null,
-         redacted_at = coalesce(redacted_at, $1)
-     where shop = $2 and id in ($3..)";
 
 /// True when the shop has this order, so that an erasure can find it.
 pub async fn is_known(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
@@ -118,7 +92,6 @@ pub async fn entry_before(db: &Db, then: Timestamp) -> Result<i64> {
 const REWRITTEN: &[(&str, &str)] = &[
     ("customers", "vacuum (full) customers"),
     ("orders", "vacuum (full) orders"),
-    ("parcels", "vacuum (full) parcels"),
     ("payments", "vacuum (full) payments"),
     ("checkout_sessions", "vacuum (full) checkout_sessions"),
 ];
@@ -139,7 +112,7 @@ const REWRITES: [&str; 2] = [
 pub async fn clear(db: &Db) -> Result<()> {
     db.on_server(&[
         "set statement_timeout = 0",
-        "vacuum (truncate off) customers, orders, parcels, payments, checkout_sessions, jobs,
+        "vacuum (truncate off) customers, orders, payments, checkout_sessions, jobs,
                                events, privacy_keys",
         "begin",
         OVERWRITE,

@@ -52,7 +52,7 @@ pub struct Held {
     pub updated_at: Timestamp,
 }
 
-/// The orders that wait, those that changed last first; at most `limit` for each reason.
+/// The orders that wait, at most `limit` for each reason.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for (reason, sql) in [
@@ -116,7 +116,7 @@ const PAID_IN_PART: &str = "
     select shop, id as order_id, pact_id as about, currency, total_minor as minor, updated_at
     from orders
     where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null
-    order by updated_at desc, id desc
+    order by listed_at desc, id desc
     limit $1";
 
 const REFUNDS: &str = "

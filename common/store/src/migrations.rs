@@ -85,7 +85,7 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
     crash_point::reach(Point::Migrated).await;
     if let Db::Postgres { pool, .. } = db {
         keep_no_samples(pool).await.map_err(MigrateError::from)?;
-        vacuum_often(pool).await.map_err(MigrateError::from)?;
+        set_parameters(pool).await.map_err(MigrateError::from)?;
     }
     Ok(event_head::raise(db).await.map_err(MigrateError::from)?)
 }
@@ -241,26 +241,34 @@ async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Large tables whose rows change all the time, and of which only the newest rows are read. With the
-/// server's default a fifth of the table has to change before dead rows are removed and the planner learns
-/// how many there are: of a hundred million jobs that takes days, and meanwhile the first places of the
-/// indexes that the sweep reads fill with entries of rows that are gone.
-const BUSY: [&str; 4] = ["jobs", "webhook_ids", "events", "outgoing_webhooks"];
+/// Parameters of tables, and how those of their kind begin. Of large tables whose rows change all the time only
+/// the newest rows are read: with the server's default a fifth of the table has to change before dead rows are
+/// removed and the planner learns how many there are: of a hundred million jobs that takes days, and meanwhile
+/// the first places of the indexes that the sweep reads fill with entries of rows that are gone. And a changed
+/// order finds room in the page where it stands, so that no index is written for it.
+const PARAMETERS: [(&str, &str, &str); 5] = [
+    ("jobs", "autovacuum_", VACUUM_OFTEN),
+    ("webhook_ids", "autovacuum_", VACUUM_OFTEN),
+    ("events", "autovacuum_", VACUUM_OFTEN),
+    ("outgoing_webhooks", "autovacuum_", VACUUM_OFTEN),
+    ("orders", "fillfactor", "fillfactor = 80"),
+];
 const VACUUM_OFTEN: &str = "autovacuum_vacuum_scale_factor = 0.01, \
     autovacuum_analyze_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05";
 
-/// Has PostgreSQL vacuum the busy tables often. A table for which an operator has set when that is done
-/// stays as it is. Whoever vacuums a table by hand holds this up, and somebody who does not own the tables
-/// may not do it: then it is left to the next start.
+/// Sets the parameters of tables. A table for which an operator has set one of the kind stays as it is.
+/// Whoever vacuums a table by hand holds this up, and somebody who does not own the tables may not do it:
+/// then it is left to the next start.
 #[expect(clippy::disallowed_methods, reason = "no other database's")]
-async fn vacuum_often(pool: &PgPool) -> Result<(), Error> {
+async fn set_parameters(pool: &PgPool) -> Result<(), Error> {
     let mut connection = pool.acquire().await?;
-    for table in BUSY {
+    for (table, kind, parameters) in PARAMETERS {
         let is_set: Option<i32> = sqlx::query_scalar(
             "select 1 from pg_class
-             where oid = to_regclass($1) and array_to_string(reloptions, ',') like '%autovacuum_%'",
+             where oid = to_regclass($1) and array_to_string(reloptions, ',') like '%' || $2 || '%'",
         )
         .bind(table)
+        .bind(kind)
         .fetch_optional(&mut *connection)
         .await?;
         if is_set.is_some() {
@@ -270,7 +278,7 @@ async fn vacuum_often(pool: &PgPool) -> Result<(), Error> {
         sqlx::query("set local lock_timeout = '500ms'")
             .execute(&mut *tx)
             .await?;
-        let alter = AssertSqlSafe(format!("alter table {table} set ({VACUUM_OFTEN})"));
+        let alter = AssertSqlSafe(format!("alter table {table} set ({parameters})"));
         match sqlx::query(alter).execute(&mut *tx).await {
             Ok(_) => tx.commit().await?,
             Err(error @ Error::Database(_)) => {
@@ -278,7 +286,7 @@ async fn vacuum_often(pool: &PgPool) -> Result<(), Error> {
                 tracing::warn!(
                     table,
                     error = %error,
-                    "how often the table is vacuumed could not be set; the next start tries again"
+                    "parameters of the table could not be set; the next start tries again"
                 );
             }
             Err(error) => return Err(error),

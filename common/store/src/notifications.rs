@@ -143,7 +143,11 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         Some(email) => Some(email.to_owned()),
         None => checkout_sessions::buyer(db, &id).await?,
     };
-    let order_email = order.as_ref().and_then(|order| order.email.clone());
+    let order_email = match &order {
+        Some(order) => orders::record(db, &order.key).await?,
+        None => None,
+    };
+    let order_email = order_email.and_then(|record| record.contact.value.email);
     let is_of_checkout = row.get::<i64>("sessions")? > 0;
     let failure = payment.failure.as_ref().map(|part| &part.value);
     let is_left_to_provider = failure

@@ -98,44 +98,18 @@ pub const EXPORTED: &[Table] = &[
         "record" Json, "created_at" Time, "updated_at" Time,
     ], Customers "shop = $1 and id in ($2..)"),
     table!("orders", key 2, [
-        "shop" Text, "id" Int, "name" Text, "customer_id" Int, "email" Text, "phone" Text,
-        "currency" Text, "total_minor" Int, "subtotal_minor" Int, "tax_minor" Int,
-        "outstanding_minor" Int, "financial_status" Text, "fulfillment_status" Text,
-        "shipping_address" Json, "billing_address" Json, "ordered_at" Time, "cancelled_at" Time,
-        "cancel_reason" Text, "pact_id" Text, "refunds" Json, "was_paid" Flag,
-        "was_refunded" Flag, "was_fulfilled" Flag, "payment_status" Text,
-        "payment_covers" Flag, "payment_canceled_at" Time, "waits_until" Time,
-        "successor_shop" Text, "successor_id" Int, "version_at" Time,
-        "version_tie" Int, "part_versions" Json, "revision" Int, "redacted_at" Time,
-        "created_at" Time, "updated_at" Time, "email_key" Text, "phone_key" Text,
+        "shop" Text, "id" Int, "name" Text, "pact_id" Text, "customer_id" Int, "email_key" Text,
+        "phone_key" Text, "listed_at" Time, "state" Text, "financial_status" Text,
+        "payment_status" Text, "fulfillment_status" Text, "is_paid" Flag, "was_paid" Flag,
+        "cancelled_at" Time, "currency" Text, "total_minor" Int, "redacted_at" Time,
+        "record" Json, "created_at" Time, "updated_at" Time,
     ], Orders "shop = $1 and id in ($2..)"),
-    table!("order_lines", key 3, [
-        "shop" Text, "order_id" Int, "position" Int, "id" Int, "variant_id" Int, "title" Text,
-        "quantity" Int, "price" Text, "sku" Text, "fulfillment_status" Text,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("fulfillments", key 2, [
-        "shop" Text, "order_id" Int, "state" Text, "initiated_at" Time, "requested_at" Time,
-        "fulfilled_at" Time, "cancelled_at" Time, "provider_state" Text, "provider_id" Text,
-        "provider_job_id" Id, "requested_units" Json, "updated_at" Time,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("fulfillment_cycles", key 3, [
-        "shop" Text, "order_id" Int, "cycle" Text, "state" Text, "requested_at" Time,
-        "cancelled_at" Time, "updated_at" Time,
+    table!("tracking_numbers", key 3, [
+        "number" Text, "shop" Text, "order_id" Int,
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("order_bodies", key 3, [
         "shop" Text, "order_id" Int, "hash" Text, "topic" Text, "repeats" Int,
         "refuted" Int, "created_at" Time,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("shipments", key 3, [
-        "shop" Text, "order_id" Int, "id" Int, "version_at" Time, "version_tie" Int,
-        "status" Text, "carrier" Text, "lines" Json, "updated_at" Time,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("parcels", key 5, [
-        "shop" Text, "order_id" Int, "shipment_id" Int, "position" Int, "number" Text,
-        "url" Text, "qr_url" Text, "created_at" Time,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("qr_codes", key 3, [
-        "shop" Text, "order_id" Int, "kind" Text, "url" Text, "created_at" Time,
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("refunds", key 3, [
         "shop" Text, "order_id" Int, "payment_id" Text, "state" Text, "amount_minor" Int,

@@ -1,12 +1,17 @@
-//! What the public pages read from `orders`, `fulfillments`, `shipments`, `parcels` and, as sums,
-//! from `payments`. No column that may have personal data is selected here, so none can reach a
-//! page.
+//! What the public pages read of orders and, as sums, from `payments`. A record forgets its person as soon as it is
+//! read here, so nobody can reach a page.
 
-use crate::sql::{Db, FromRow, Result, Row};
+use std::cmp::Reverse;
+
+use crate::aggregates;
+use crate::sql::{Db, Result, Row};
 use domain::due::Account;
 use domain::money::{Currency, Money};
-use domain::order::FinancialStatus;
-use domain::order::settlement::{self, Cycle};
+use domain::order::OrderKey;
+use domain::order::outcome::FulfillmentState;
+use domain::order::record::Record;
+use domain::order::settlement::Cycle;
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 /// The most shops that a page lists for one order id, and the most parcels that it lists.
@@ -21,6 +26,8 @@ pub struct PublicOrder {
     pub name: Option<String>,
     pub progress: Progress,
     pub account: Account,
+    /// The first of its parcels.
+    pub parcels: Vec<Parcel>,
     pub updated_at: Timestamp,
 }
 
@@ -35,13 +42,13 @@ pub enum Progress {
 }
 
 impl Progress {
-    fn of(cancelled: bool, fulfillment: Option<&str>) -> Self {
-        match fulfillment {
-            _ if cancelled => Progress::Cancelled,
-            Some("requested") => Progress::Preparing,
-            Some("fulfilled") => Progress::Shipped,
-            Some("cancelled") => Progress::NotShipping,
-            _ => Progress::Received,
+    fn of(record: &Record) -> Self {
+        match record.fulfillment_state() {
+            _ if record.cancelled.is_some() => Progress::Cancelled,
+            FulfillmentState::Initiated => Progress::Received,
+            FulfillmentState::Requested => Progress::Preparing,
+            FulfillmentState::Fulfilled => Progress::Shipped,
+            FulfillmentState::Cancelled => Progress::NotShipping,
         }
     }
 }
@@ -60,16 +67,9 @@ pub enum PublicOrderLookup {
 pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLookup> {
     let rows = db
         .query(
-            "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
-                    orders.outstanding_minor, orders.financial_status, orders.payment_status,
-                    orders.pact_id, orders.cancelled_at, orders.updated_at, orders.successor_shop,
-                    orders.successor_id, fulfillments.state,
-                    fulfillments.updated_at as fulfillment_updated_at
-             from orders
-             left join fulfillments
-               on fulfillments.shop = orders.shop and fulfillments.order_id = orders.id
-             where orders.id = $1 and ($2 is null or orders.shop = $2)
-             order by orders.shop limit $3",
+            "select shop, id, record, updated_at from orders
+             where id = $1 and ($2 is null or shop = $2)
+             order by shop limit $3",
         )
         .bind(id)
         .bind(shop)
@@ -79,14 +79,13 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
     match rows.as_slice() {
         [] => Ok(PublicOrderLookup::None),
         [row] => {
-            let successor: Option<String> = row.get("successor_shop")?;
-            if let Some((shop, id)) = successor.zip(row.get("successor_id")?) {
+            let (key, record) = read(row)?;
+            if let Some((shop, id)) = record.own.successor {
                 return Box::pin(find(db, id, Some(&shop))).await;
             }
-            let mut order = order(row)?;
-            let is_linked = row.get::<Option<String>>("payment_status")?.is_some();
-            if is_linked {
-                let agreement: Option<String> = row.get("pact_id")?;
+            let mut order = order(key, &record, row.get("updated_at")?);
+            if record.settled.status.is_some() {
+                let agreement = record.agreement.value;
                 order.account.brought = brought(db, &order, agreement).await?;
             }
             Ok(PublicOrderLookup::One(Box::new(order)))
@@ -143,100 +142,87 @@ async fn brought(db: &Db, order: &PublicOrder, agreement: Option<String>) -> Res
     Ok(sum)
 }
 
-fn order(row: &Row) -> Result<PublicOrder> {
-    let currency = row
-        .get::<Option<String>>("currency")?
-        .and_then(|code| Currency::parse(&code));
-    let money = |name| -> Result<Option<Money>> {
-        let minor: Option<i64> = row.get(name)?;
-        Ok(minor
-            .zip(currency)
-            .map(|(minor, currency)| Money { minor, currency }))
+fn read(row: &Row) -> Result<(OrderKey, Record)> {
+    let (key, mut record): (OrderKey, Record) = aggregates::of(row)?;
+    record.forget_person();
+    Ok((key, record))
+}
+
+fn order((shop, id): OrderKey, record: &Record, updated_at: Timestamp) -> PublicOrder {
+    let totals = &record.totals.value;
+    let money = |minor: Option<i64>| {
+        let money = minor.zip(totals.currency);
+        money.map(|(minor, currency)| Money { minor, currency })
     };
-    let cancelled = row.get::<Option<i64>>("cancelled_at")?.is_some();
-    let progress = Progress::of(cancelled, row.get::<Option<String>>("state")?.as_deref());
-    let stated = row
-        .get::<Option<String>>("financial_status")?
-        .map(FinancialStatus::from);
-    let payments: Option<String> = row.get("payment_status")?;
-    let status = settlement::status(stated.as_ref(), payments.map(Into::into).as_ref());
-    let updated_at: i64 = row.get("updated_at")?;
-    let fulfillment_updated_at: Option<i64> = row.get("fulfillment_updated_at")?;
-    Ok(PublicOrder {
-        shop: row.get("shop")?,
-        id: row.get("id")?,
-        name: row.get("name")?,
+    let progress = Progress::of(record);
+    let moved_at = Timestamp(record.own.fulfillment.updated_at);
+    PublicOrder {
+        shop,
+        id,
+        name: record.name.value.clone(),
         progress,
         account: Account {
-            cancelled,
+            cancelled: record.cancelled.is_some(),
             withdrawn: progress == Progress::NotShipping,
-            stated,
-            status,
-            total: money("total_minor")?,
-            outstanding: money("outstanding_minor")?,
+            stated: record.financial.value.clone(),
+            status: record.financial_status(),
+            total: money(totals.total),
+            outstanding: money(record.outstanding.value),
             brought: Some(0),
         },
-        updated_at: Timestamp(updated_at.max(fulfillment_updated_at.unwrap_or(updated_at))),
-    })
+        parcels: parcels(record).take(MOST.unsigned_abs() as usize).collect(),
+        updated_at: updated_at.max(moved_at),
+    }
 }
 
 /// A parcel that is under way or will be soon.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
     /// True when the storefront says that the carrier has the parcel.
-    #[with(is_shipped)]
     pub shipped: bool,
-    #[column("stated_at")]
     pub updated_at: Timestamp,
 }
 
-/// The parcels of an order.
-pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> {
-    db.query(
-        "select parcels.number, shipments.carrier, shipments.status,
-                shipments.updated_at as stated_at
-         from parcels
-         join shipments
-           on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
-          and shipments.id = parcels.shipment_id
-         where parcels.shop = $1 and parcels.order_id = $2
-           and (shipments.status is null
-                or shipments.status not in ('cancelled', 'error', 'failure'))
-         order by shipments.id, parcels.position, parcels.number limit $3",
-    )
-    .bind(shop)
-    .bind(order_id)
-    .bind(MOST)
-    .all(Parcel::from_row)
-    .await
+fn parcels(record: &Record) -> impl Iterator<Item = Parcel> {
+    let parcels = record.parcels().into_iter();
+    parcels.map(|parcel| {
+        let status = record.shipments[&parcel.shipment_id]
+            .value
+            .status
+            .as_deref();
+        let stated_at = record.own.shipments_at.get(&parcel.shipment_id);
+        Parcel {
+            number: parcel.tracking.number.clone(),
+            carrier: parcel.carrier.map(ToOwned::to_owned),
+            shipped: status == Some("success"),
+            updated_at: Timestamp(stated_at.copied().unwrap_or_default()),
+        }
+    })
 }
 
-/// The parcels with this number, of all orders, the newest first. Parcels that a reader could not
-/// tell apart are listed once.
+/// The parcels with this number, of the orders that changed last, the newest first. Parcels that a
+/// reader could not tell apart are listed once.
 pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
-    let rows = db
+    let orders: Vec<(OrderKey, Record)> = db
         .query(
-            "select parcels.number, shipments.carrier, shipments.status,
-                    max(shipments.updated_at) as stated_at
-             from parcels
-             join shipments
-               on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
-              and shipments.id = parcels.shipment_id
-             where parcels.number = $1
-               and (shipments.status is null
-                    or shipments.status not in ('cancelled', 'error', 'failure'))
-             group by parcels.number, shipments.carrier, shipments.status
-             order by stated_at desc limit $2",
+            "select orders.shop as shop, orders.id as id, orders.record as record
+             from tracking_numbers
+             join orders
+               on orders.shop = tracking_numbers.shop and orders.id = tracking_numbers.order_id
+             where tracking_numbers.number = $1
+             order by orders.updated_at desc limit $2",
         )
         .bind(number)
         .bind(MOST)
-        .fetch_all()
+        .all(read)
         .await?;
+    let all = orders.iter().flat_map(|(_, record)| parcels(record));
+    let mut with_number: Vec<Parcel> = all.filter(|it| it.number == number).collect();
+    with_number.sort_by_key(|it| Reverse(it.updated_at));
     let mut found: Vec<Parcel> = Vec::new();
-    for row in &rows {
-        let next = Parcel::from_row(row)?;
+    for next in with_number {
         let is_known =
             |known: &Parcel| (&known.carrier, known.shipped) == (&next.carrier, next.shipped);
         if !found.iter().any(is_known) {
@@ -244,8 +230,4 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
         }
     }
     Ok(found)
-}
-
-fn is_shipped(row: &Row) -> Result<bool> {
-    Ok(row.get::<Option<String>>("status")?.as_deref() == Some("success"))
 }

@@ -14,6 +14,8 @@ use crate::aggregates;
 use crate::checkout_sessions::SessionEntry;
 use crate::sql::{Db, FromRow, Query, Result, Tx};
 use crate::{erasure, webhook_ids};
+use domain::order::OrderKey;
+use domain::order::record::Record;
 use domain::record::Forget as _;
 use domain::time::Timestamp;
 
@@ -27,34 +29,14 @@ pub type Counts = BTreeMap<String, u64>;
 const CHUNK: usize = 1000;
 
 /// The tables of what belongs to an order. A part comes before the row that it is a part of.
-const PARTS: [(&str, &str); 9] = [
+const PARTS: [(&str, &str); 4] = [
     (
-        "qr_codes",
-        "delete from qr_codes where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "parcels",
-        "delete from parcels where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "shipments",
-        "delete from shipments where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "fulfillment_cycles",
-        "delete from fulfillment_cycles where shop = $1 and order_id in ($2..)",
+        "tracking_numbers",
+        "delete from tracking_numbers where shop = $1 and order_id in ($2..)",
     ),
     (
         "order_bodies",
         "delete from order_bodies where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "fulfillments",
-        "delete from fulfillments where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "order_lines",
-        "delete from order_lines where shop = $1 and order_id in ($2..)",
     ),
     (
         "refunds",
@@ -174,31 +156,13 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
 /// Removes the addresses from the placeholders that checkout sessions made for these agreements
 /// before the shop's own orders took their place.
 pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
-    let ids: BTreeSet<i64> = orders
-        .iter()
-        .map(|order| checkout_key(&order.agreement()).1)
-        .collect();
-    let ids: Vec<i64> = tx
-        .query(
-            "select id from orders
-             where (email is not null or phone is not null or successor_id is not null)
-               and shop = $1 and id in ($2..)
-             order by id for update",
-        )
-        .bind(CHECKOUT)
-        .bind(ids.into_iter().collect::<Vec<_>>())
-        .all(|row| row.get("id"))
-        .await?;
-    tx.query(
-        "update orders
-         set email = null, email_key = null, phone = null, phone_key = null,
-             successor_shop = null, successor_id = null
-         where shop = $1 and id in ($2..)",
-    )
-    .bind(CHECKOUT)
-    .bind(ids)
-    .done()
-    .await
+    let agreements = orders.iter().map(Order::agreement);
+    let keys: BTreeSet<OrderKey> = agreements.map(|it| checkout_key(&it)).collect();
+    let edited = aggregates::edit::<Record>(tx, keys.into_iter().collect(), |it| {
+        it.forget_person();
+        it.own.successor = None;
+    });
+    edited.await.map(|_| ())
 }
 
 /// Deletes those of the orders that have not changed since they were read, with everything that

@@ -12,6 +12,7 @@ use crate::erasure;
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, Result, Row};
 use domain::job::JobId;
+use domain::order::record::Record;
 use domain::payment::subscription;
 use domain::privacy::{Mentions, SubjectKey, email};
 
@@ -41,7 +42,7 @@ impl<'a> Subject<'a> {
 }
 
 /// Rows of a table that one statement reads.
-const ROWS: i64 = 2000;
+const ROWS: i64 = 500;
 /// Bodies that one statement reads.
 const BODIES: i64 = 200;
 
@@ -104,7 +105,7 @@ async fn orders(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
     loop {
         let rows = db
             .query(
-                "select shop, id, customer_id, email, phone from orders
+                "select shop, id, customer_id, record from orders
                  where (shop, id) > ($1, $2) order by shop, id limit $3",
             )
             .bind(after.0.as_str())
@@ -117,9 +118,10 @@ async fn orders(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
             if let Some(id) = row.get("customer_id")? {
                 found(Subject::Customer(id));
             }
-            let email: Option<String> = row.get("email")?;
-            let phone: Option<String> = row.get("phone")?;
-            addresses(email.as_deref(), phone.as_deref(), found);
+            if let Some(Record { contact, .. }) = readable(row)? {
+                let contact = &contact.value;
+                addresses(contact.email.as_deref(), contact.phone.as_deref(), found);
+            }
         }
         if rows.is_empty() {
             return Ok(());

@@ -8,13 +8,13 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use domain::order::own::QrCode;
 use domain::time::Timestamp;
 use qr::Format;
 use serde::Deserialize;
 use store::orders::list::{self, Cursor};
 use store::orders::view::Order;
 use store::orders::{self, OrderLookup};
-use store::{qr_codes, shipments};
 use utoipa::IntoParams;
 
 use crate::App;
@@ -299,15 +299,11 @@ impl Input for Parcel {
     }
 }
 
-/// A link and the modules of its QR code, as they are stored.
-type Code = (String, Vec<u8>);
-
 /// Draws a stored code. The symbol stays as it was made, and the current settings give its size.
-async fn picture(app: Arc<App>, format: Format, code: Code) -> Result<Response, Error> {
+async fn picture(app: Arc<App>, format: Format, code: QrCode) -> Result<Response, Error> {
     // Drawing a picture with large boxes takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
-        let (url, modules) = code;
-        let symbol = app.config.qr.stored(url, &modules)?;
+        let symbol = app.config.qr.stored(code.url, &code.modules)?;
         Some(match format {
             Format::Png => ("image/png", symbol.png()),
             Format::Svg => ("image/svg+xml", symbol.svg().into_bytes()),
@@ -318,19 +314,26 @@ async fn picture(app: Arc<App>, format: Format, code: Code) -> Result<Response, 
     Ok(([(header::CONTENT_TYPE, kind)], bytes).into_response())
 }
 
-async fn order_code(app: &App, key: &Key, wanted: Wanted) -> Result<Code, Error> {
+async fn order_code(app: &App, key: &Key, wanted: Wanted) -> Result<QrCode, Error> {
     let order = find(app, key, wanted).await?;
-    qr_codes::find(&app.db, &order.shop, order.id, qr_codes::TRACKING)
-        .await?
-        .ok_or(Error::QrNotFound)
+    let record = orders::record(&app.db, &(order.shop, order.id)).await?;
+    let code = record.and_then(|record| record.own.code);
+    code.ok_or(Error::QrNotFound)
 }
 
-async fn parcel_code(app: &App, key: &Key, wanted: Wanted, parcel: &Parcel) -> Result<Code, Error> {
+async fn parcel_code(
+    app: &App,
+    key: &Key,
+    wanted: Wanted,
+    parcel: &Parcel,
+) -> Result<QrCode, Error> {
     let order = find(app, key, wanted).await?;
-    let number = parcel.tracking_number.as_str();
-    shipments::code(&app.db, &order.shop, order.id, number)
-        .await?
-        .ok_or(Error::QrNotFound)
+    let record = orders::record(&app.db, &(order.shop, order.id)).await?;
+    let mut codes = record.map(|record| record.own.parcel_codes);
+    let code = codes
+        .as_mut()
+        .and_then(|it| it.remove(&parcel.tracking_number));
+    code.ok_or(Error::QrNotFound)
 }
 
 /// Finds the order. An order of a shop that the key does not open is answered as if it did not

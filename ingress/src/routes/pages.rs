@@ -156,9 +156,7 @@ pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, 
         PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
-    let PublicOrder { shop, id, .. } = &*order;
-    let parcels = public_orders::parcels(&app.db, shop, *id).await?;
-    let page = page::track(&order, &parcels, link.shop_of(&order, &app));
+    let page = page::track(&order, link.shop_of(&order, &app));
     Ok(Html(page).into_response())
 }
 

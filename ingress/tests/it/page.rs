@@ -31,6 +31,7 @@ fn order(name: &str, progress: Progress) -> PublicOrder {
             outstanding: None,
             brought: Some(0),
         },
+        parcels: Vec::new(),
         updated_at: Timestamp(1_800_000_000_000),
     }
 }
@@ -51,12 +52,15 @@ fn markup(page: &str) -> String {
 
 #[test]
 fn hostile_text_stays_text_wherever_it_is_shown() {
-    let order = order(HOSTILE, Progress::Shipped);
     let parcels = [parcel(HOSTILE)];
+    let order = PublicOrder {
+        parcels: parcels.to_vec(),
+        ..order(HOSTILE, Progress::Shipped)
+    };
     let shops = [HOSTILE.to_owned()];
     let asked = Asked::Garbled;
     for page in [
-        track(&order, &parcels, Some(HOSTILE)),
+        track(&order, Some(HOSTILE)),
         tracking(HOSTILE, &parcels),
         pay(&order, order.account.due(), asked, Some(HOSTILE)),
         choose(7, &shops, asked),
@@ -174,7 +178,7 @@ fn every_step_says_in_words_where_it_stands() {
             "Received Done, Will not be shipped Final",
         ),
     ] {
-        let page = track(&order("#1001", progress), &[], None);
+        let page = track(&order("#1001", progress), None);
         let (_, steps) = page.split_once("<ol").unwrap();
         let (steps, _) = steps.split_once("</ol>").unwrap();
         let steps: Vec<String> = steps.split("<li").skip(1).map(words).collect();
@@ -196,12 +200,12 @@ fn words(element: &str) -> String {
 #[test]
 fn times_are_written_out_in_utc() {
     let mut order = order("#1001", Progress::Received);
-    let page = track(&order, &[], None);
+    let page = track(&order, None);
     let footer = "<footer>Updated <time datetime=\"2027-01-15T08:00:00.000Z\">15 January 2027, \
                   08:00 UTC</time></footer>";
     assert!(page.contains(footer), "{page}");
     order.updated_at = Timestamp(i64::MAX);
-    assert!(track(&order, &[], None).contains("ms</time>"));
+    assert!(track(&order, None).contains("ms</time>"));
 }
 
 /// No template may mark a value as HTML that needs no escaping, or use a text of others as the

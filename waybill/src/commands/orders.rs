@@ -171,7 +171,7 @@ fn rows(orders: &[ListedOrder], now: Timestamp) -> String {
         ("ORDER", &|it| {
             table::cut(it.name.as_ref().unwrap_or(&it.order_id), NAME)
         }),
-        ("AGE", &|it| age::text(now, it.listed_at())),
+        ("AGE", &|it| age::text(now, it.listed_at)),
         ("TOTAL", &|it| {
             amount(it.total_price.as_deref(), it.currency.as_deref())
         }),

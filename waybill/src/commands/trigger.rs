@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use store::jobs::{self, Summary};
 use store::orders::view::Order;
 use store::orders::{self, OrderLookup};
-use store::qr_codes;
 use store::sql::Db;
 use store::webhook_ids::{self, DeliveryId};
 
@@ -340,11 +339,11 @@ async fn write_png(
     order: &Order,
     arguments: &Arguments,
 ) -> Result<Option<PathBuf>> {
-    let code = qr_codes::find(db, &order.shop, order.id, qr_codes::TRACKING).await?;
-    let Some((url, modules)) = code else {
+    let record = orders::record(db, &(order.shop.clone(), order.id)).await?;
+    let Some(code) = record.and_then(|record| record.own.code) else {
         return Ok(None);
     };
-    let symbol = Config::qr(settings)?.stored(url, &modules);
+    let symbol = Config::qr(settings)?.stored(code.url, &code.modules);
     let symbol = symbol.context("the stored QR code of the order is damaged")?;
     let path = arguments
         .png

@@ -4,10 +4,11 @@
 
 use anyhow::Result;
 use domain::job::Job;
+use domain::order::own::ProviderState;
 use flows::fulfillments::{self, order_key};
 use flows::outbox::Outbox;
 use providers::storefront::Requested;
-use store::fulfillments::{self as rows, ProviderState};
+use store::orders;
 use store::sql::{self, Db, Tx};
 
 use super::{Answer, Providers};
@@ -16,7 +17,8 @@ use crate::failure::call_failed;
 /// Asks, unless the order was shipped or cancelled meanwhile, or a later job asks for more of it.
 pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
     let key = order_key(job)?;
-    if !rows::is_wanted(db, &key, job.id).await? {
+    let order = orders::record(db, &key).await?;
+    if !order.is_some_and(|order| order.is_asked_by(job.id)) {
         return Ok(Answer::NotAsked);
     }
     let Some(provider) = &providers.storefront else {
@@ -36,7 +38,7 @@ pub async fn record(
         Requested::Created { id } => (ProviderState::Created, Some(id.as_str())),
         Requested::NothingOpen => (ProviderState::NotNeeded, None),
     };
-    rows::answered(tx, &order_key(job)?, job.id, state, id, outbox.now).await?;
+    fulfillments::answered(outbox, tx, (order_key(job)?, job.id), state, id).await?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::own::Own;
 use super::settlement::Settlement;
 use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Topic, Tracking};
 use crate::money::{Currency, Money};
@@ -90,13 +91,12 @@ pub struct Contact {
     pub phone: Option<String>,
 }
 
-/// The shipping and the billing address, each as JSON.
 #[derive(Clone, Default, PartialEq, Eq, row::Record)]
 pub struct Addresses {
     #[person]
-    pub shipping: Option<String>,
+    pub shipping: Option<Address>,
     #[person]
-    pub billing: Option<String>,
+    pub billing: Option<Address>,
 }
 
 /// When the order was cancelled for the first time, and why.
@@ -201,6 +201,8 @@ pub struct Record {
     /// Only for a placeholder: until when it waits for the storefront's own order, in Unix
     /// milliseconds. Until then nothing is requested for it.
     pub waits_until: Option<i64>,
+    #[nested]
+    pub own: Own,
     pub rest: Rest,
 }
 
@@ -300,8 +302,8 @@ impl Record {
                 present.addresses,
                 version,
                 Addresses {
-                    shipping: order.shipping_address.as_ref().map(json),
-                    billing: order.billing_address.as_ref().map(json),
+                    shipping: order.shipping_address,
+                    billing: order.billing_address,
                 },
             ),
             refunds: Part::if_present(
@@ -318,6 +320,7 @@ impl Record {
             shipments: shipments.collect(),
             settled: Settlement::default(),
             waits_until: None,
+            own: Own::default(),
             rest: Rest::default(),
         }
     }
@@ -345,6 +348,7 @@ impl Record {
             shipments: BTreeMap::new(),
             settled: Settlement::default(),
             waits_until: None,
+            own: Own::default(),
             rest: Rest::default(),
         }
     }
@@ -453,19 +457,4 @@ fn returned(refunds: Vec<Refund>, currency: Option<Currency>) -> Vec<Returned> {
                 .collect(),
         })
         .collect()
-}
-
-fn json(address: &Address) -> String {
-    serde_json::json!({
-        "first_name": address.first_name,
-        "last_name": address.last_name,
-        "address1": address.address1,
-        "address2": address.address2,
-        "city": address.city,
-        "province": address.province,
-        "country": address.country,
-        "zip": address.zip,
-        "phone": address.phone,
-    })
-    .to_string()
 }

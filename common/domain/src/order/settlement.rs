@@ -21,7 +21,7 @@ use crate::money::Currency;
 /// The first number in the name decides: `2`, `cycle-2` and `2/12` are further cycles. A name
 /// whose number is 1, a name without a number (such as `once`), and a missing name all mean the
 /// first cycle.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cycle(String);
 
 impl Cycle {

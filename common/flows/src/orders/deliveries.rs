@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use config::Config;
 use domain::customer;
 use domain::job::{Job, JobId};
+use domain::order::own::QrCode;
 use domain::order::record::Record;
 use domain::order::{Customer, Order, OrderKey, Topic};
 use domain::record::Forget as _;
@@ -15,7 +16,7 @@ use store::sql::Tx;
 use store::{erasure as rows, orders};
 
 use super::bodies::{self, CutBody};
-use super::{Incoming, TrackingCode, TrackingCodes, absorb, add};
+use super::{Codes, Incoming, absorb, add, codes};
 use crate::confirmations::{self, Question};
 use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::Outbox;
@@ -30,7 +31,7 @@ pub struct Task {
     cut: Option<CutBody>,
     customer: Option<(i64, Customer)>,
     /// Drawn for the topic that makes the order as a rule.
-    tracking: Option<TrackingCode>,
+    code: Option<QrCode>,
 }
 
 /// Reads the body of a delivery, without any I/O.
@@ -43,8 +44,8 @@ pub fn prepare(config: &Config, job: &Job, topic: Topic) -> Result<Task> {
         about: About::read(job),
         order_id,
         customer: customer.and_then(|customer| Some((customer.id?, customer))),
-        tracking: is_first
-            .then(|| TrackingCode::draw(config, order_id))
+        code: is_first
+            .then(|| codes::draw(config, order_id))
             .transpose()?,
         cut: CutBody::read(&order, job, topic),
         record: Record::of(order, Some(topic), &job.body, job.created_at.0),
@@ -63,7 +64,7 @@ struct Delivery<'a> {
 #[derive(Default)]
 struct Gathered {
     orders: Incoming,
-    codes: TrackingCodes,
+    codes: Codes,
     customers: BTreeMap<OrderKey, customer::Record>,
     /// Orders of people whose data was erased, and whether the order has a tombstone of its own.
     erased: BTreeMap<OrderKey, bool>,
@@ -86,7 +87,7 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     }
     erasure::erase_again(outbox, tx, &gathered.erased).await?;
     customers::absorb(tx, gathered.customers, now).await?;
-    absorb(outbox, tx, gathered.orders, gathered.codes).await?;
+    absorb(outbox, tx, gathered.orders, gathered.codes, true).await?;
     for (shop, id) in gathered.erased.into_keys() {
         rows::orders(tx, &shop, vec![id], now).await?;
     }
@@ -181,8 +182,8 @@ impl Gathered {
             let known = self.customers.entry((shop.clone(), *id)).or_default();
             known.merge(seen);
         }
-        if let Some(tracking) = &task.tracking {
-            self.codes.insert(key.clone(), tracking.clone());
+        if let Some(code) = &task.code {
+            self.codes.insert(key.clone(), code.clone());
         }
         add(&mut self.orders, key.clone(), record);
     }

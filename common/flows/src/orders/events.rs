@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use domain::event::{MOST_LISTED, OrderEvent, RequestedLine, TrackedParcel};
 use domain::job::Internal;
 use domain::order::Line;
-use domain::order::outcome::{Change, FulfillmentState, Parcel, changes_from, summary};
+use domain::order::outcome::{Change, Parcel, changes_from, summary};
 use domain::order::record::Record;
 use domain::order::settlement::Cycle;
 use domain::time::Timestamp;
 use serde_json::json;
 use store::sql::Tx;
 
-use super::request::move_cycles;
 use super::settle;
 use super::update::OrderUpdate;
 use crate::outbox::Outbox;
@@ -25,7 +24,6 @@ pub(super) async fn follow(
     tx: &mut Tx,
     update: &mut OrderUpdate,
 ) -> Result<()> {
-    let cycles = move_cycles(outbox, tx, update).await?;
     let agreement = update.payment_reference();
     let OrderUpdate {
         key,
@@ -35,6 +33,7 @@ pub(super) async fn follow(
         was,
         request,
         provider_job,
+        moved,
         ..
     } = update;
     let (before, record) = (before.as_ref(), &*after);
@@ -58,10 +57,11 @@ pub(super) async fn follow(
         let body = json!({ "shop": shop, "order_id": order_id });
         outbox.job_with_id(id, Internal::RequestFulfillment, key, &body);
     }
-    for (cycle, state) in cycles {
-        let event = match state {
-            FulfillmentState::Requested => requested(&cycle, record, None),
-            _ => fulfillment_cancelled(&cycle),
+    for (cycle, is_requested) in moved {
+        let event = if *is_requested {
+            requested(cycle, record, None)
+        } else {
+            fulfillment_cancelled(cycle)
         };
         outbox.order_event(key, event);
     }

@@ -1,67 +1,60 @@
 //! What is requested for shipping: of the order itself, and of the further cycles of an agreement
 //! that is paid more than once.
 
-use std::collections::BTreeSet;
-
 use config::Config;
-use domain::order::OrderKey;
-use domain::order::outcome::{self, FulfillmentState, Level, Request, level_of};
-use domain::order::settlement::Cycle;
-use store::sql::Tx;
-use store::{fulfillment_cycles, fulfillments, orders};
+use domain::order::outcome::{self, FulfillmentState, Request, level_of};
+use domain::order::own::{Asked, ProviderState};
+use store::orders;
 
 use super::update::OrderUpdate;
-use crate::Result;
 use crate::outbox::Outbox;
 
-/// Decides what is requested of each order now. What was requested of an order so far is read only
-/// where something can have been requested before.
-pub(super) async fn decide(
-    outbox: &Outbox<'_>,
-    tx: &mut Tx,
-    updates: &mut [OrderUpdate],
-) -> Result<()> {
-    let may_have_request = |update: &&OrderUpdate| {
-        let is = update.after.fulfillment_state();
-        let is_about_a_request = matches!(
-            is,
-            FulfillmentState::Requested | FulfillmentState::Cancelled
-        ) || update.was == FulfillmentState::Requested;
-        update.before.is_some() && is_about_a_request
-    };
-    let known: BTreeSet<&OrderKey> = updates
-        .iter()
-        .filter(may_have_request)
-        .map(|update| &update.key)
-        .collect();
-    let levels = fulfillments::requested(tx, &known.into_iter().collect::<Vec<_>>()).await?;
-    for update in updates {
-        let record = &update.after;
-        let nothing = Level::new();
-        let level = levels.get(&update.key).unwrap_or(&nothing);
-        // What was requested of a placeholder counts as requested of the order that takes its
-        // place.
-        let is_taken_over =
-            update.placeholder.is_some() && update.was == FulfillmentState::Requested;
-        // One of several payments may have been refunded before, which left the order unpaid and called nothing off.
-        if update.was == FulfillmentState::Initiated
-            && record.fulfillment_state() == FulfillmentState::Cancelled
-            && outcome::is_awaited(record, level)
-        {
-            update.was = FulfillmentState::Requested;
-        }
-        update.request = if is_taken_over && record.cancelled.is_none() {
-            Some(Request {
-                level: level_of(record),
-                ..Request::default()
-            })
-        } else {
-            outcome::request(update.was, record, level)
-        };
-        let asks = asks_storefront(outbox.context.config, update);
-        update.provider_job = asks.then(|| outbox.context.clock.id());
+/// Decides what is requested of an order now, and notes it in its record. It may be done again after
+/// the payments have changed the order.
+pub(super) fn decide(outbox: &Outbox<'_>, update: &mut OrderUpdate) {
+    let (before, record) = (update.before.as_ref(), &update.after);
+    let mut fulfillment = before.map_or_else(Default::default, |it| it.own.fulfillment.clone());
+    let state = record.fulfillment_state();
+    // What was requested of a placeholder counts as requested of the order that takes its
+    // place.
+    let is_taken_over = update.placeholder.is_some() && update.was == FulfillmentState::Requested;
+    // One of several payments may have been refunded before, which left the order unpaid and called nothing off.
+    if update.was == FulfillmentState::Initiated
+        && state == FulfillmentState::Cancelled
+        && outcome::is_awaited(record, &fulfillment.requested)
+    {
+        update.was = FulfillmentState::Requested;
     }
-    Ok(())
+    update.request = if is_taken_over && record.cancelled.is_none() {
+        Some(Request {
+            level: level_of(record),
+            ..Request::default()
+        })
+    } else {
+        outcome::request(update.was, record, &fulfillment.requested)
+    };
+    let asks = asks_storefront(outbox.context.config, update);
+    let id = update.provider_job.take();
+    update.provider_job = asks.then(|| id.unwrap_or_else(|| outbox.context.clock.id()));
+    let is_moved = before.is_none_or(|before| before.fulfillment_state() != state);
+    if is_moved || update.request.is_some() {
+        fulfillment.reach(state, outbox.now.0);
+    }
+    if let Some(request) = &update.request {
+        fulfillment.requested.clone_from(&request.level);
+    }
+    if let Some(job) = update.provider_job {
+        fulfillment.asked = Some(Asked {
+            job,
+            state: ProviderState::Pending,
+            id: None,
+        });
+    }
+    let noted = &mut update.after.own.fulfillment;
+    if *noted != fulfillment {
+        *noted = fulfillment;
+        update.is_saved = false;
+    }
 }
 
 /// Whether the storefront is asked to fulfil what is requested now. It does not know the orders of
@@ -74,37 +67,23 @@ fn asks_storefront(config: &Config, update: &OrderUpdate) -> bool {
         && update.request.as_ref().is_some_and(asks)
 }
 
-/// Writes the further cycles of an order whose state is new, and returns them.
-pub(super) async fn move_cycles(
-    outbox: &Outbox<'_>,
-    tx: &mut Tx,
-    update: &OrderUpdate,
-) -> Result<Vec<(Cycle, FulfillmentState)>> {
-    if update.cycles.is_empty() {
-        return Ok(Vec::new());
-    }
-    let known = fulfillment_cycles::of(tx, &update.key).await?;
-    let mut moved = Vec::new();
+/// Notes the further cycles of an order whose state is new.
+pub(super) fn move_cycles(outbox: &Outbox<'_>, update: &mut OrderUpdate) {
     for (cycle, settled) in &update.cycles {
         let state = outcome::cycle_state(&update.after, settled);
-        let is_requested = known.get(cycle).copied();
+        let known = update.after.own.cycles.get(cycle);
+        let was_requested = known.is_some_and(|known| known.is_requested);
+        let is_requested = state == FulfillmentState::Requested;
         let is_news = match state {
-            FulfillmentState::Requested => is_requested != Some(true),
-            FulfillmentState::Cancelled => is_requested == Some(true),
+            FulfillmentState::Requested => !was_requested,
+            FulfillmentState::Cancelled => was_requested,
             FulfillmentState::Initiated | FulfillmentState::Fulfilled => false,
         };
         if is_news {
-            moved.push((cycle.clone(), state));
+            let own = &mut update.after.own;
+            own.move_cycle(cycle.clone(), is_requested, outbox.now.0);
+            update.moved.push((cycle.clone(), is_requested));
+            update.is_saved = false;
         }
     }
-    let rows: Vec<fulfillment_cycles::Moved<'_>> = moved
-        .iter()
-        .map(|(cycle, state)| fulfillment_cycles::Moved {
-            key: &update.key,
-            cycle: cycle.clone(),
-            state: *state,
-        })
-        .collect();
-    fulfillment_cycles::save(tx, &rows, outbox.now).await?;
-    Ok(moved)
 }

@@ -13,7 +13,6 @@ use domain::order::outcome::FulfillmentState;
 use domain::order::record::Record;
 use domain::order::settlement::{self, Linked, Payments, Settlement};
 use store::checkout_sessions::{self, Bought};
-use store::fulfillment_cycles;
 use store::orders::records;
 use store::orders::{self, Claim};
 use store::sql::Tx;
@@ -84,7 +83,7 @@ pub(super) async fn settle(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
         let before = record.clone();
         settlement::settle(record, &payments);
         update.cycles = settlement::cycles(record, &payments);
-        update.is_settled_anew |= *record != before;
+        update.is_saved &= *record == before;
         update.payments = payments;
     }
     Ok(())
@@ -182,11 +181,11 @@ pub(super) async fn supersede(
     if closed.is_empty() {
         return Ok(());
     }
-    let mut records = records::load(tx, &closed.iter().collect::<Vec<_>>()).await?;
+    let mut records = records::load(tx, closed.iter().cloned().collect()).await?;
     // A placeholder may be in the same message, as the order of a session.
     updates.retain(|update| !closed.contains(&update.key));
     for update in updates.iter_mut() {
-        let Some((key, record)) = update
+        let Some((key, mut record)) = update
             .placeholder
             .as_ref()
             .and_then(|key| records.remove_entry(key))
@@ -198,14 +197,17 @@ pub(super) async fn supersede(
         {
             update.was = FulfillmentState::Requested;
         }
-        fulfillment_cycles::move_to(tx, &key, &update.key).await?;
+        for (cycle, moved) in std::mem::take(&mut record.own.cycles) {
+            update.after.own.cycles.entry(cycle).or_insert(moved);
+            update.is_saved = false;
+        }
+        record.own.successor = Some(update.key.clone());
         let (shop, order_id) = &update.key;
         let superseded = OrderEvent::Superseded {
             by_shop: shop.clone(),
             by_order_id: order_id.to_string(),
         };
         close(outbox, tx, &key, record, SUPERSEDED, superseded).await?;
-        records::set_successor(tx, &key, &update.key).await?;
     }
     Ok(())
 }

@@ -7,19 +7,18 @@ use domain::order::OrderKey;
 use domain::order::outcome::{FulfillmentState, Request};
 use domain::order::record::Record;
 use domain::order::settlement::{Cycle, Payments, Settlement};
-use domain::time::Timestamp;
-use store::orders::records;
+use store::orders::{self, records};
 use store::payments;
 use store::sql::Tx;
 
-use super::{Incoming, TrackingCode, TrackingCodes, payment_reference};
+use super::{Codes, Incoming, codes, payment_reference, request};
 use crate::Result;
+use crate::outbox::Outbox;
 
 pub(super) struct OrderUpdate {
     pub key: OrderKey,
     pub before: Option<Record>,
     pub after: Record,
-    pub tracking: Option<TrackingCode>,
     /// The payments of the order's agreement, if no other order claims it.
     pub payments: Payments,
     /// What these payments come to for each further cycle of the agreement.
@@ -32,8 +31,10 @@ pub(super) struct OrderUpdate {
     pub request: Option<Request>,
     /// The job that asks the storefront to fulfil what is requested now, if one does.
     pub provider_job: Option<JobId>,
-    /// Whether its payments changed the order after its row was written.
-    pub is_settled_anew: bool,
+    /// The further cycles whose state is new, and whether they are requested.
+    pub moved: Vec<(Cycle, bool)>,
+    /// Whether its row is what is known after.
+    pub is_saved: bool,
 }
 
 impl OrderUpdate {
@@ -44,13 +45,13 @@ impl OrderUpdate {
             was: was.unwrap_or(FulfillmentState::Initiated),
             before,
             after,
-            tracking: None,
             payments: Payments::default(),
             cycles: BTreeMap::new(),
             placeholder: None,
             request: None,
             provider_job: None,
-            is_settled_anew: false,
+            moved: Vec::new(),
+            is_saved: true,
         }
     }
 
@@ -60,64 +61,88 @@ impl OrderUpdate {
         (claimed != self.payment_reference()).then_some(claimed)
     }
 
+    /// Whether others would take the order for something else if its row stayed as it was.
+    pub fn claims_anew(&self) -> bool {
+        let said = |record: &Record| (record.agreement.value.clone(), record.cancelled.is_some());
+        let is_news = |before: &Record| said(before) != said(&self.after);
+        self.key.0 == orders::CHECKOUT || self.before.as_ref().is_some_and(is_news)
+    }
+
     /// The reference by which the order's payments are found.
     pub fn payment_reference(&self) -> String {
         payment_reference(&self.key, &self.after)
     }
 }
 
-/// Inserts the orders that are new, locks those that were known, and merges the records. Leaves out
-/// orders of which the message says nothing new.
+/// Inserts the orders that are new, with what follows from their deliveries alone, locks those that
+/// were known, and merges the records. Leaves out orders of which the message says nothing new. If the
+/// caller shares the locks of their shops, so that none is erased meanwhile, these are only read: whatever
+/// another transaction adds to one of them, this message has nothing to add.
 pub(super) async fn load_updates(
+    outbox: &Outbox<'_>,
     tx: &mut Tx,
     incoming: Incoming,
-    mut codes: TrackingCodes,
-    now: Timestamp,
+    mut codes: Codes,
+    is_shop_locked: bool,
 ) -> Result<Vec<OrderUpdate>> {
-    let inserted = records::insert_new(tx, &incoming, now).await?;
+    let (config, now) = (outbox.context.config, outbox.now);
+    let seen = records::peek(tx, incoming.keys().cloned().collect()).await?;
+    let mut known = Incoming::new();
+    let mut updates = Vec::with_capacity(incoming.len());
+    for (key, record) in incoming {
+        let Some(before) = seen.get(&key) else {
+            let drawn = codes.remove(&key);
+            let mut update = OrderUpdate::new(key, None, record);
+            codes::complete(config, &mut update, drawn, now)?;
+            request::decide(outbox, &mut update);
+            update.is_saved = true;
+            updates.push(update);
+            continue;
+        };
+        if !is_shop_locked || merged(before, record.clone()) != *before {
+            known.insert(key, record);
+        }
+    }
+    let new = updates.iter().map(|update| (&update.key, &update.after));
+    let inserted = records::insert_new(tx, new, now).await?;
+    let others = updates.extract_if(.., |update| !inserted.contains(&update.key));
+    known.extend(others.map(|update| (update.key, update.after)));
     // A payment that comes at the same time cannot see an order that is being inserted. Both lock
     // the agreement, so the second of them sees the first.
-    let agreements: Vec<String> = incoming
-        .iter()
-        .filter(|(key, record)| inserted.contains(*key) && locks_agreement(record))
-        .map(|(key, record)| payment_reference(key, record))
-        .collect();
-    payments::lock_agreements(tx, agreements).await?;
-    let known: Vec<&OrderKey> = incoming
-        .keys()
-        .filter(|key| !inserted.contains(*key))
-        .collect();
-    let mut locked = records::load(tx, &known).await?;
-    let mut updates = Vec::with_capacity(incoming.len());
+    let new = updates.iter();
+    let new = new.filter(|update| locks_agreement(&update.after));
+    payments::lock_agreements(tx, new.map(OrderUpdate::payment_reference)).await?;
+    let locked = records::load(tx, known.keys().cloned().collect()).await?;
     let mut newly_claimed = Vec::new();
-    for (key, record) in incoming {
-        let before = locked.remove(&key);
-        let after = match &before {
-            None => record,
-            Some(before) => {
-                let mut after = before.clone();
-                after.merge(record);
-                let agreement = payment_reference(&key, &after);
-                if locks_agreement(&after) && agreement != payment_reference(&key, before) {
-                    newly_claimed.push(agreement);
-                }
-                after
-            }
+    for (key, before) in locked {
+        let Some(record) = known.remove(&key) else {
+            continue;
         };
-        let is_news = before.as_ref() != Some(&after);
-        if is_news {
-            let tracking = codes.remove(&key);
-            let mut update = OrderUpdate::new(key, before, after);
-            update.tracking = tracking;
-            updates.push(update);
+        let after = merged(&before, record);
+        if after == before {
+            continue;
         }
+        let mut update = OrderUpdate::new(key, Some(before), after);
+        if locks_agreement(&update.after) && update.agreement_left().is_some() {
+            newly_claimed.push(update.payment_reference());
+        }
+        codes::complete(config, &mut update, None, now)?;
+        update.is_saved = false;
+        updates.push(update);
     }
     // Nor can a payment see that a known order claims its agreement from now on. Only whoever has locked
     // an order knows which agreement it claims anew, so these locks alone come after those of known orders.
     // Another transaction that has such an agreement may wait for one of these orders. Then PostgreSQL
     // aborts one of the two, and its message is run again (`sql::is_outage`); SQLite has one writer.
     payments::lock_agreements(tx, newly_claimed).await?;
+    updates.sort_unstable_by(|one, other| one.key.cmp(&other.key));
     Ok(updates)
+}
+
+fn merged(before: &Record, news: Record) -> Record {
+    let mut after = before.clone();
+    after.merge(news);
+    after
 }
 
 /// Whether an order locks its agreement, so that the second of an order and its payment sees the

@@ -12,14 +12,18 @@
 //! - Only orders of shops that the reader may see are looked at, so a cursor names no other shop.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::amount;
 pub use super::cursor::{Cursor, NotACursor};
 use super::view::Successor;
-use super::{Statuses, amount, currency, successor, time};
-use crate::sql::{Db, Query, Result, Row};
+use crate::aggregates;
+use crate::sql::{Db, FromRow, Query, Result};
+use domain::order::record::Record;
+use domain::order::{FinancialStatus, OrderKey};
 use domain::time::Timestamp;
 
 /// How many orders a page looks at, at most, to find those that fit.
@@ -64,9 +68,9 @@ pub struct ListedOrder {
     pub superseded_by: Option<Successor>,
     /// When anything of it changed here.
     pub updated_at: Timestamp,
-    /// By which it has its place in the list.
+    /// When it was ordered, or when Waybill came to know it, while nobody has said that.
     #[serde(skip)]
-    listed_at: i64,
+    pub listed_at: Timestamp,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -117,20 +121,16 @@ impl Filter {
         self.updated_after.is_some() || statuses.iter().any(|it| it.is_some())
     }
 
-    fn fits(&self, order: &ListedOrder) -> bool {
-        let state = order.fulfillment.as_ref().map(|it| it.state.as_str());
-        is(self.state.as_deref(), state)
+    fn fits(&self, order: &Candidate) -> bool {
+        is(self.state.as_ref(), Some(&order.state))
             && is(
-                self.financial_status.as_deref(),
-                order.financial_status.as_deref(),
+                self.financial_status.as_ref(),
+                order.financial_status.as_ref(),
             )
+            && is(self.payment_status.as_ref(), order.payment_status.as_ref())
             && is(
-                self.payment_status.as_deref(),
-                order.payment_status.as_deref(),
-            )
-            && is(
-                self.fulfillment_status.as_deref(),
-                order.fulfillment_status.as_deref(),
+                self.fulfillment_status.as_ref(),
+                order.fulfillment_status.as_ref(),
             )
             && self.updated_after.is_none_or(|at| order.updated_at >= at)
     }
@@ -143,10 +143,10 @@ impl Filter {
     }
 }
 
-fn is(wanted: Option<&str>, status: Option<&str>) -> bool {
+fn is(wanted: Option<&String>, status: Option<&String>) -> bool {
     match wanted {
         None => true,
-        Some(NONE) => status.is_none(),
+        Some(wanted) if wanted == NONE => status.is_none(),
         wanted => status == wanted,
     }
 }
@@ -165,21 +165,38 @@ pub async fn page(
     };
     let looked_at = look(db, filter, after, most).await?;
     let is_last = looked_at.len() < most;
-    let mut orders = Vec::new();
+    let mut found = Vec::new();
     let mut next = None;
+    let mut is_full = false;
     for order in looked_at {
-        if orders.len() == limit {
-            return Ok(OrderList { orders, next });
+        is_full = found.len() == limit;
+        if is_full {
+            break;
         }
         next = Some(order.place());
         if filter.fits(&order) {
-            orders.push(order);
+            found.push(order);
         }
     }
     Ok(OrderList {
-        orders,
-        next: next.filter(|_| !is_last),
+        orders: shown(db, found).await?,
+        next: next.filter(|_| is_full || !is_last),
     })
+}
+
+/// What the list shows of orders.
+async fn shown(db: &Db, found: Vec<Candidate>) -> Result<Vec<ListedOrder>> {
+    let keys: Vec<OrderKey> = found.iter().map(|it| (it.shop.clone(), it.id)).collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let orders = db.query("select shop, id, record from orders where (shop, id) in ($1..)");
+    let mut records: BTreeMap<OrderKey, Record> = aggregates::read(orders.bind(keys)).await?;
+    let orders = found.into_iter().filter_map(|order| {
+        let record = records.remove(&(order.shop.clone(), order.id))?;
+        Some(ListedOrder::of(order, record))
+    });
+    Ok(orders.collect())
 }
 
 /// The next orders that the statements can find, at most `most` of them.
@@ -188,7 +205,7 @@ async fn look(
     filter: &Filter,
     after: Option<&Cursor>,
     most: usize,
-) -> Result<Vec<ListedOrder>> {
+) -> Result<Vec<Candidate>> {
     let limit = i64::try_from(most).unwrap_or(i64::MAX);
     let since = filter.created_after.map_or(i64::MIN, |at| at.0);
     let names = filter.names();
@@ -244,113 +261,107 @@ fn place_within(shop: &str, after: Option<&Cursor>) -> (i64, i64) {
     }
 }
 
-async fn read_all(
-    query: Query<'_, '_>,
-    names: Option<(String, String)>,
-) -> Result<Vec<ListedOrder>> {
+async fn read_all(query: Query<'_, '_>, names: Option<(String, String)>) -> Result<Vec<Candidate>> {
     let query = match names {
         Some((name, other)) => query.bind(name).bind(other),
         None => query,
     };
-    query.all(read).await
+    query.all(Candidate::from_row).await
 }
 
-/// A statement that reads the orders which fit a condition, sorted by these expressions. The
-/// fulfilments are joined afterwards, to no more orders than are read.
+/// A statement that reads the orders which fit a condition, sorted by these expressions. Their records,
+/// which are much larger, are read of those that are shown.
 macro_rules! orders {
     ($condition:literal, $sequence:literal) => {
         concat!(
-            "select listed.shop, listed.id, listed.name, listed.currency, listed.total_minor,
-                    listed.financial_status, listed.payment_status, listed.payment_canceled_at,
-                    listed.was_paid, listed.fulfillment_status, listed.ordered_at,
-                    listed.created_at, listed.cancelled_at, listed.cancel_reason,
-                    listed.successor_shop, listed.successor_id, listed.updated_at,
-                    fulfillments.state
-             from (
-                 select shop, id, name, currency, total_minor, financial_status, payment_status,
-                        payment_canceled_at, was_paid, fulfillment_status, ordered_at, created_at,
-                        cancelled_at, cancel_reason, successor_shop, successor_id, updated_at
-                 from orders
-                 where ",
+            "select shop, id, listed_at, state, financial_status, payment_status,
+                    fulfillment_status, updated_at
+             from orders where ",
             $condition,
             " order by ",
             $sequence,
-            " limit $3
-             ) listed
-             left join fulfillments
-               on fulfillments.shop = listed.shop and fulfillments.order_id = listed.id
-             order by coalesce(listed.ordered_at, listed.created_at) desc, listed.shop desc,
-                      listed.id desc"
+            " limit $3"
         )
     };
 }
 
 const ALL: &str = orders!(
-    "coalesce(ordered_at, created_at) <= $1 and coalesce(ordered_at, created_at) >= $2
-     and (coalesce(ordered_at, created_at) < $1 or shop < $4 or (shop = $4 and id < $5))",
-    "coalesce(ordered_at, created_at) desc, shop desc, id desc"
+    "listed_at <= $1 and listed_at >= $2
+     and (listed_at < $1 or shop < $4 or (shop = $4 and id < $5))",
+    "listed_at desc, shop desc, id desc"
 );
 
 const OF_SHOP: &str = orders!(
     "shop = $4
-     and coalesce(ordered_at, created_at) <= $1 and coalesce(ordered_at, created_at) >= $2
-     and (coalesce(ordered_at, created_at) < $1 or id <= $5)",
-    "shop desc, coalesce(ordered_at, created_at) desc, id desc"
+     and listed_at <= $1 and listed_at >= $2
+     and (listed_at < $1 or id <= $5)",
+    "shop desc, listed_at desc, id desc"
 );
 
 /// Few orders have one name. The sums and the joined text keep the databases from going through
 /// all orders, or all of the shop, by their age in search of them.
 const NAMED: &str = orders!(
     "(name = $6 or name = $7)
-     and coalesce(ordered_at, created_at) + 0 <= $1 and coalesce(ordered_at, created_at) + 0 >= $2
-     and (coalesce(ordered_at, created_at) < $1 or shop < $4 or (shop = $4 and id < $5))",
-    "coalesce(ordered_at, created_at) + 0 desc, shop desc, id desc"
+     and listed_at + 0 <= $1 and listed_at + 0 >= $2
+     and (listed_at < $1 or shop < $4 or (shop = $4 and id < $5))",
+    "listed_at + 0 desc, shop desc, id desc"
 );
 
 const NAMED_OF_SHOP: &str = orders!(
     "(name = $6 or name = $7) and shop || '' = $4
-     and coalesce(ordered_at, created_at) + 0 <= $1 and coalesce(ordered_at, created_at) + 0 >= $2
-     and (coalesce(ordered_at, created_at) < $1 or id <= $5)",
-    "coalesce(ordered_at, created_at) + 0 desc, id desc"
+     and listed_at + 0 <= $1 and listed_at + 0 >= $2
+     and (listed_at < $1 or id <= $5)",
+    "listed_at + 0 desc, id desc"
 );
 
-fn read(row: &Row) -> Result<ListedOrder> {
-    let id: i64 = row.get("id")?;
-    let currency = currency(row)?;
-    let statuses = Statuses::read(row)?;
-    let state: Option<String> = row.get("state")?;
-    let ordered_at = time(row, "ordered_at")?;
-    Ok(ListedOrder {
-        order_id: id.to_string(),
-        id,
-        shop: row.get("shop")?,
-        name: row.get("name")?,
-        financial_status: statuses.financial_status,
-        payment_status: statuses.payment_status,
-        fulfillment_status: row.get("fulfillment_status")?,
-        fulfillment: state.map(|state| ListedFulfillment { state }),
-        currency: currency.map(|currency| currency.to_string()),
-        total_price: amount(row.get("total_minor")?, currency),
-        created_at: ordered_at,
-        cancelled_at: statuses.cancelled_at,
-        cancel_reason: statuses.cancel_reason,
-        superseded_by: successor(row)?,
-        updated_at: row.get("updated_at")?,
-        listed_at: ordered_at.map_or_else(|| row.get("created_at"), |at| Ok(at.0))?,
-    })
+/// An order that is looked at.
+#[derive(FromRow)]
+struct Candidate {
+    shop: String,
+    id: i64,
+    listed_at: i64,
+    state: String,
+    financial_status: Option<String>,
+    payment_status: Option<String>,
+    fulfillment_status: Option<String>,
+    updated_at: Timestamp,
 }
 
-impl ListedOrder {
-    /// When it was ordered, or when Waybill came to know it, while nobody has said that.
-    pub fn listed_at(&self) -> Timestamp {
-        Timestamp(self.listed_at)
-    }
-
+impl Candidate {
     fn place(&self) -> Cursor {
         Cursor {
             at: self.listed_at,
             shop: self.shop.clone(),
             id: self.id,
+        }
+    }
+}
+
+impl ListedOrder {
+    fn of(order: Candidate, record: Record) -> Self {
+        let text = |status: FinancialStatus| status.as_str().to_owned();
+        let totals = &record.totals.value;
+        let cancellation = record.cancellation();
+        let fulfillment = record.fulfillment.value.as_ref();
+        ListedOrder {
+            order_id: order.id.to_string(),
+            id: order.id,
+            shop: order.shop,
+            financial_status: record.financial_status().map(text),
+            payment_status: record.settled.status.clone().map(text),
+            fulfillment_status: fulfillment.map(|it| it.as_str().to_owned()),
+            fulfillment: Some(ListedFulfillment {
+                state: record.fulfillment_state().to_string(),
+            }),
+            currency: totals.currency.map(|currency| currency.to_string()),
+            total_price: amount(totals.total, totals.currency),
+            created_at: record.ordered_at.map(Timestamp),
+            cancelled_at: cancellation.as_ref().map(|it| Timestamp(it.at)),
+            cancel_reason: cancellation.and_then(|it| it.reason),
+            superseded_by: Successor::of(&record.own),
+            name: record.name.value,
+            updated_at: order.updated_at,
+            listed_at: Timestamp(order.listed_at),
         }
     }
 }

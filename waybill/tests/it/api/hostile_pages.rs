@@ -1,10 +1,17 @@
 //! A real browser opens pages whose texts were all written by an attacker. It shows the texts, and
 //! nothing in them becomes an element, a script or a link.
 
+use std::collections::BTreeSet;
+
+use domain::money::Currency;
+use domain::order::Tracking;
+use domain::order::record::{Shipment, Totals};
 use sandbox::{Email, IDENTITY_CLIENT_ID, Intent, PAYMENT_KEY, Sandbox, User};
 use serde_json::Value;
+use store::tracking_numbers;
 
 use crate::support::browser::Browser;
+use crate::support::records::{change_orders, insert_order, part, unknown_order};
 use crate::support::{Service, service};
 
 /// Leaves an attribute and an element, and makes elements, handlers and links of its own.
@@ -52,45 +59,41 @@ fn visit(browser: &mut Browser, url: &str, texts: &[&str]) {
 
 /// No delivery gets a shop's name like these into the table.
 async fn order(service: &Service, shop: &str, id: i64, name: &str) {
-    let mut tx = service.db().begin().await.unwrap();
-    tx.query(
-        "insert into orders (shop, id, name, currency, total_minor, version_at, created_at,
-                             updated_at)
-         values ($1, $2, $3, 'USD', 40300, 1, 1800000000000, 1800000000000)",
+    let mut order = unknown_order();
+    order.name = part(Some(name.to_owned()));
+    order.totals = part(Totals {
+        currency: Currency::parse("USD"),
+        total: Some(40_300),
+        ..Totals::default()
+    });
+    insert_order(
+        service.db(),
+        &(shop.to_owned(), id),
+        order,
+        1_800_000_000_000,
     )
-    .bind(shop)
-    .bind(id)
-    .bind(name)
-    .execute()
-    .await
-    .unwrap();
-    tx.commit().await.unwrap();
+    .await;
 }
 
 async fn parcel(service: &Service, shop: &str, order: i64, carrier: &str, number: &str) {
+    let shipment = Shipment {
+        status: Some("success".to_owned()),
+        carrier: Some(carrier.to_owned()),
+        tracking: vec![Tracking {
+            number: number.to_owned(),
+            url: Some(SCRIPT_LINK.to_owned()),
+        }],
+        ..Shipment::default()
+    };
+    let rows = format!("orders where id = {order}");
+    change_orders(service.db(), &rows, |order| {
+        order.shipments.insert(1, part(shipment.clone()));
+    })
+    .await;
+    let (key, numbers) = ((shop.to_owned(), order), BTreeSet::from([number]));
     let mut tx = service.db().begin().await.unwrap();
-    tx.query(
-        "insert into shipments (shop, order_id, id, version_at, version_tie, status, carrier,
-                                lines, updated_at)
-         values ($1, $2, 1, 1, 0, 'success', $3, '{}', 1800000060000)",
-    )
-    .bind(shop)
-    .bind(order)
-    .bind(carrier)
-    .execute()
-    .await
-    .unwrap();
-    tx.query(
-        "insert into parcels (shop, order_id, shipment_id, position, number, url, created_at)
-         values ($1, $2, 1, 0, $3, $4, 1800000000000)",
-    )
-    .bind(shop)
-    .bind(order)
-    .bind(number)
-    .bind(SCRIPT_LINK)
-    .execute()
-    .await
-    .unwrap();
+    let changed = [(&key, BTreeSet::new(), numbers)];
+    tracking_numbers::replace(&mut tx, &changed).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -177,7 +180,7 @@ async fn the_sandboxs_payment_pages_show_hostile_texts_and_run_nothing_of_them()
     sandbox.payment().add_intent(Intent {
         id: HOSTILE.to_owned(),
         amount: 1999,
-        currency: domain::money::Currency::parse("USD").unwrap(),
+        currency: Currency::parse("USD").unwrap(),
         pact_id: Some(SCRIPT_LINK.to_owned()),
     });
     let dashboard = format!("{}/dashboard", sandbox.payment_url());

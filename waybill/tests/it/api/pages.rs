@@ -1,16 +1,21 @@
 //! The public pages: what they show, what they must not show, and that a browser reports no error
 //! about them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use domain::order::record::{Cancellation, Record, Shipment};
+use domain::order::{FulfillmentStatus, Tracking};
 use reqwest::Response;
 use serde_json::json;
+use store::tracking_numbers;
 
 use crate::both::orders::deliveries::zbar;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent};
+use crate::support::records::{change_orders, part};
 use crate::support::{self, Service, service};
 
 async fn deliver(service: &Service, delivery: &Delivery) {
@@ -35,21 +40,17 @@ async fn shipment(
     status: Option<&str>,
     carrier: &str,
 ) {
-    let mut tx = service.db().begin().await.unwrap();
-    tx.query(
-        "insert into shipments (shop, order_id, id, version_at, version_tie, status, carrier,
-                                lines, updated_at)
-         values ($1, $2, $3, 1, 0, $4, $5, '{}', 1800000060000)",
-    )
-    .bind(shop)
-    .bind(order)
-    .bind(id)
-    .bind(status)
-    .bind(carrier)
-    .execute()
-    .await
-    .unwrap();
-    tx.commit().await.unwrap();
+    let rows = format!("orders where shop = '{shop}' and id = {order}");
+    change_orders(service.db(), &rows, |order| {
+        let shipment = Shipment {
+            status: status.map(ToOwned::to_owned),
+            carrier: Some(carrier.to_owned()),
+            ..Shipment::default()
+        };
+        order.shipments.insert(id, part(shipment));
+        order.own.shipments_at.insert(id, 1_800_000_060_000);
+    })
+    .await;
 }
 
 async fn parcel(
@@ -60,20 +61,25 @@ async fn parcel(
     number: &str,
     url: Option<&str>,
 ) {
+    let rows = format!("orders where shop = '{shop}' and id = {order}");
+    change_orders(service.db(), &rows, |order| {
+        let shipment = order.shipments.get_mut(&shipment).unwrap();
+        shipment.value.tracking.push(Tracking {
+            number: number.to_owned(),
+            url: url.map(ToOwned::to_owned),
+        });
+    })
+    .await;
+    let (key, numbers) = ((shop.to_owned(), order), BTreeSet::from([number]));
     let mut tx = service.db().begin().await.unwrap();
-    tx.query(
-        "insert into parcels (shop, order_id, shipment_id, position, number, url, created_at)
-         values ($1, $2, $3, 0, $4, $5, 1800000000000)",
-    )
-    .bind(shop)
-    .bind(order)
-    .bind(shipment)
-    .bind(number)
-    .bind(url)
-    .execute()
-    .await
-    .unwrap();
+    let changed = [(&key, BTreeSet::new(), numbers)];
+    tracking_numbers::replace(&mut tx, &changed).await.unwrap();
     tx.commit().await.unwrap();
+}
+
+/// Changes the only order.
+async fn change(service: &Service, change: impl Fn(&mut Record)) {
+    change_orders(service.db(), "orders", change).await;
 }
 
 async fn get(service: &Service, path: &str) -> Response {
@@ -203,16 +209,16 @@ async fn the_page_follows_the_order_from_received_to_shipped_or_cancelled() {
         }
     };
     is("Received", "The shop has your order.").await;
-    service
-        .execute("update fulfillments set state = 'requested'")
-        .await;
+    change(&service, |order| order.was_paid = true).await;
     is("Preparing", "The shop is getting your order ready.").await;
     shipment(&service, SHOP, 7, 1, Some("success"), "Carrier").await;
     parcel(&service, SHOP, 7, 1, "N1", None).await;
     is("Preparing", "Part of your order is on its way.").await;
-    service
-        .execute("update fulfillments set state = 'fulfilled', updated_at = 1800000120000")
-        .await;
+    change(&service, |order| {
+        order.fulfillment.value = Some(FulfillmentStatus::Fulfilled);
+        order.own.fulfillment.updated_at = 1_800_000_120_000;
+    })
+    .await;
     is("Shipped", "Your order is on its way.").await;
     service
         .execute("update orders set updated_at = 1800000000000")
@@ -222,11 +228,19 @@ async fn the_page_follows_the_order_from_received_to_shipped_or_cancelled() {
         "datetime=\"2027-01-15T08:02:00.000Z\">15 January 2027, 08:02 UTC<",
     )
     .await;
-    service
-        .execute("update fulfillments set state = 'cancelled'")
-        .await;
+    change(&service, |order| {
+        order.fulfillment.value = None;
+        order.was_refunded = true;
+    })
+    .await;
     is("Will not be shipped", "The shop will not ship this order.").await;
-    service.execute("update orders set cancelled_at = 1").await;
+    change(&service, |order| {
+        order.cancelled = Some(Cancellation {
+            at: 1,
+            reason: None,
+        });
+    })
+    .await;
     is("Cancelled", "This order was cancelled.").await;
     service.stop().await;
 }
@@ -537,73 +551,72 @@ async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
     deliver(&service, &order(SHOP, 7, "#1001")).await;
     let nothing = "<h2>Nothing to pay</h2>";
     let ask = "<h2>Ask the shop before you pay</h2>";
-    for (change, heading, reported) in [
+    let says = |status: &'static str| {
+        Box::new(move |order: &mut Record| {
+            order.financial.value = Some(status.to_owned().into());
+        })
+    };
+    let changes: [(Box<dyn Fn(&mut Record)>, &str, &str); 12] = [
         (
-            "update orders set outstanding_minor = 300",
+            Box::new(|order| order.outstanding.value = Some(300)),
             "<dd class=\"amount\">3.00 USD</dd>",
             "Not paid yet",
         ),
         (
-            "update orders set financial_status = 'partially_paid'",
+            says("partially_paid"),
             "<dd class=\"amount\">3.00 USD</dd>",
             "Partly paid",
         ),
         (
-            "update orders set outstanding_minor = null",
+            Box::new(|order| order.outstanding.value = None),
             ask,
             "not known here",
         ),
         (
-            "update orders set financial_status = 'expired'",
+            says("expired"),
             "<dd class=\"amount\">403.00 USD</dd>",
             "Not paid in time",
         ),
         (
-            "update orders set financial_status = 'invented'",
+            says("invented"),
             "<dd class=\"amount\">403.00 USD</dd>",
             "Not known",
         ),
         (
-            "update fulfillments set state = 'cancelled'",
+            Box::new(|order| order.was_refunded = true),
             ask,
             "Will not be shipped",
         ),
+        (says("authorized"), nothing, "the shop will collect it"),
+        (says("paid"), nothing, "has been paid"),
         (
-            "update orders set financial_status = 'authorized'",
-            nothing,
-            "the shop will collect it",
-        ),
-        (
-            "update orders set financial_status = 'paid'",
-            nothing,
-            "has been paid",
-        ),
-        (
-            "update orders set financial_status = 'partially_refunded'",
+            says("partially_refunded"),
             nothing,
             "part of the money was given back",
         ),
         (
-            "update orders set financial_status = 'refunded'",
+            says("refunded"),
             nothing,
             "The money for this order was given back",
         ),
+        (says("voided"), nothing, "called off"),
         (
-            "update orders set financial_status = 'voided'",
-            nothing,
-            "called off",
-        ),
-        (
-            "update orders set financial_status = 'pending', cancelled_at = 1",
+            Box::new(|order| {
+                order.cancelled = Some(Cancellation {
+                    at: 1,
+                    reason: None,
+                });
+            }),
             nothing,
             "This order was cancelled",
         ),
-    ] {
-        service.execute(change).await;
+    ];
+    for (changed, heading, reported) in changes {
+        change(&service, changed).await;
         let page = shown(&service, "/pay/7").await;
         assert!(
             page.contains(heading) && page.contains(reported),
-            "{change}: {page}"
+            "{reported}: {page}"
         );
     }
     let page = shown(&service, "/pay/7?amount=403.00&currency=USD").await;
@@ -926,9 +939,10 @@ async fn heavy_a_browser_shows_the_page_behind_each_qr_code_on_any_screen() {
     for shop in ["a.example", &format!("{}.example", "b".repeat(60))] {
         deliver(&service, &order(shop, 9, "#9")).await;
     }
-    service
-        .execute("update fulfillments set state = 'fulfilled'")
-        .await;
+    change(&service, |order| {
+        order.fulfillment.value = Some(FulfillmentStatus::Fulfilled);
+    })
+    .await;
     for id in [7, 8] {
         shipment(&service, SHOP, id, 1, Some("success"), "DHL").await;
     }

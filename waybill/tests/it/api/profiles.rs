@@ -167,7 +167,7 @@ async fn an_order_of_woocommerce_becomes_an_order() {
         let row = service
             .db()
             .query(
-                "select name, email, financial_status, fulfillment_status, total_minor, pact_id, cancelled_at
+                "select name, record, financial_status, fulfillment_status, total_minor, pact_id, cancelled_at
                  from orders where shop = 'shop.example' and id = 1727",
             )
             .fetch_one()
@@ -176,10 +176,14 @@ async fn an_order_of_woocommerce_becomes_an_order() {
         let text = |name: &str| row.get::<Option<String>>(name).unwrap().unwrap_or_default();
         let cancelled: Option<i64> = row.get("cancelled_at").unwrap();
         let total: i64 = row.get("total_minor").unwrap();
+        let record: Value = serde_json::from_str(&text("record")).unwrap();
         (
             [
                 text("name"),
-                text("email"),
+                record["contact"]["value"]["email"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
                 text("financial_status"),
                 text("fulfillment_status"),
                 text("pact_id"),

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use domain::api_key::Role;
+use domain::order::FinancialStatus;
 use serde_json::{Value, json};
 
 use crate::support::console::{Console, LISTS, Session, role};
 use crate::support::delivery::{SHOP, storefront};
 use crate::support::order::{at, body, captured, deliver, order_delivery, post_all, with};
+use crate::support::records::change_orders;
 use crate::support::{Service, eventually, service};
 
 async fn signed_in(service: &mut Service) -> (Console, Session) {
@@ -95,9 +97,10 @@ async fn nothing_needs_anybody_when_all_is_well_and_what_does_is_named_with_its_
     let mut service = service().start().await;
     an_order_lives(&service).await;
     // Somebody must decide about an order that is paid in part.
-    service
-        .execute("update orders set payment_status = 'paid'")
-        .await;
+    change_orders(service.db(), "orders", |order| {
+        order.settled.status = Some(FinancialStatus::Paid);
+    })
+    .await;
     let (console, session) = signed_in(&mut service).await;
     let page = console.shown(&session, "/").await;
     assert!(page.contains("All is well"), "{page}");

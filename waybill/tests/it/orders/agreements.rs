@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use domain::order::record::Record as Order;
 use serde_json::{Value, json};
 use store::orders::checkout_key;
 
@@ -14,6 +15,7 @@ use crate::support::order::{
     naming_agreement, order_delivery, shown, times, with,
 };
 use crate::support::payment::{balances, charge, event, intent, session};
+use crate::support::records::change_orders;
 use crate::support::{Options, Service, eventually, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
@@ -641,8 +643,11 @@ async fn a_wait_that_ends_in_doubt_begins_anew_and_ends_with_the_doubt() {
     }
     deliver(&service, &bought(&service, 1, 3000, "p1", &json!({}))).await;
     // As when both come at once, so that neither can take the place of the session's.
-    let both = "update orders set pact_id = 'p1' where shop <> 'checkout'";
-    service.execute(both).await;
+    let all = "orders where shop <> 'checkout'";
+    let claim = |agreement: Option<&'static str>| {
+        move |order: &mut Order| order.agreement.value = agreement.map(ToOwned::to_owned)
+    };
+    change_orders(service.db(), all, claim(Some("p1"))).await;
     service.clock().advance(Duration::from_secs(3601));
     let ended = "select count(*) as n from jobs
                  where kind = 'payments/end_wait' and state = 'done'";
@@ -650,8 +655,7 @@ async fn a_wait_that_ends_in_doubt_begins_anew_and_ends_with_the_doubt() {
     service.settled().await;
     assert_eq!(requests(&service).await, BTreeMap::new());
     assert_eq!(service.scheduled().await, 1, "it has begun anew");
-    let neither = "update orders set pact_id = null where shop <> 'checkout'";
-    service.execute(neither).await;
+    change_orders(service.db(), all, claim(None)).await;
     service.clock().advance(Duration::from_secs(3601));
     let (_, id) = checkout_key("p1");
     eventually("it is requested", async || {

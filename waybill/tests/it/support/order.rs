@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use domain::order::own::Fulfillment;
+use domain::order::record::Record;
 use domain::time::Timestamp;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use store::sql::Db;
 
 use super::backend::{is_distributed, statement};
 use super::delivery::{Delivery, payment_at, storefront};
-use super::{Service, pause};
+use super::{Service, pause, records};
 
 pub const TOPICS: [&str; 5] = [
     "orders/create",
@@ -217,40 +219,37 @@ pub async fn kinds(db: &Db, shop: &str, id: i64) -> Vec<String> {
 pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
-/// deliveries came; and pictures.
-const VOLATILE: [&str; 16] = [
+/// deliveries came, and what the record has too.
+const VOLATILE: [&str; 8] = [
     "shop",
     "created_at",
     "updated_at",
-    "initiated_at",
-    "requested_at",
-    "requested_units",
+    "listed_at",
     "tried_at",
     "key_number",
-    "fulfilled_at",
-    "cancelled_at of fulfillments",
-    "revision",
-    "modules",
-    "qr_modules",
-    "provider_state",
     "provider_id",
-    "provider_job_id",
+    "record of orders",
 ];
+
+/// The same in an order's record, and pictures.
+fn without_times(mut order: Record) -> Record {
+    order.own.known_at = 0;
+    order.own.fulfillment = Fulfillment::default();
+    order.own.cycles.clear();
+    order.own.shipments_at.clear();
+    let codes = order
+        .own
+        .parcel_codes
+        .values_mut()
+        .chain(&mut order.own.code);
+    codes.for_each(|code| code.modules.clear());
+    order
+}
 
 /// Every row of every order by shop, as far as it follows from the deliveries alone.
 pub async fn rows(db: &Db) -> BTreeMap<String, Rows> {
-    let tables = [
-        "orders",
-        "order_lines",
-        "customers",
-        "fulfillments",
-        "shipments",
-        "parcels",
-        "qr_codes",
-        "refunds",
-    ];
     let mut found: BTreeMap<String, Rows> = BTreeMap::new();
-    for table in tables {
+    for table in ["orders", "tracking_numbers", "customers", "refunds"] {
         let mut columns = columns(db, table).await;
         columns.retain(|column| {
             let of_table = format!("{column} of {table}");
@@ -269,6 +268,12 @@ pub async fn rows(db: &Db) -> BTreeMap<String, Rows> {
             &mut found,
         )
         .await;
+    }
+    for ((shop, id), order) in records::orders(db).await {
+        let record = serde_json::to_string(&without_times(order)).unwrap();
+        let of_shop = found.entry(shop).or_default();
+        let lines = of_shop.entry("records").or_default();
+        lines.push(format!("{id} {record}"));
     }
     let sums = "select shop, cast(order_id as text) || ' ' || cast(line_id as text) || ' ' ||
                        cast(cast(sum(quantity) as bigint) as text) as line

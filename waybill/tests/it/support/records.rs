@@ -1,7 +1,13 @@
 //! The records of rows, for tests that look into them or change them behind the service's back.
 
+use domain::order::OrderKey;
+use domain::order::record::{Part, Record, Version};
+use domain::record;
+use domain::time::Timestamp;
 use serde_json::Value;
-use store::sql::Db;
+use store::aggregates;
+use store::orders::records::insert_new;
+use store::sql::{Db, Row};
 
 use super::backend::statement;
 
@@ -55,7 +61,62 @@ async fn keyed(db: &Db, rows: &str) -> Vec<(String, String)> {
 
 fn key(table: &str) -> &'static str {
     match table {
-        "customers" => "shop || ' ' || cast(id as text)",
+        "customers" | "orders" => "shop || ' ' || cast(id as text)",
         _ => "id",
     }
+}
+
+fn order_key(row: &Row) -> OrderKey {
+    (row.get("shop").unwrap(), row.get("id").unwrap())
+}
+
+/// All orders, sorted by their keys.
+pub async fn orders(db: &Db) -> Vec<(OrderKey, Record)> {
+    let all = "select shop, id, record from orders order by shop, id";
+    let rows = db.query(all).fetch_all().await.unwrap();
+    let orders = rows.iter().map(|row| {
+        let text: String = row.get("record").unwrap();
+        (order_key(row), record::read(&text).unwrap())
+    });
+    orders.collect()
+}
+
+/// Orders with a code of their own. Every order has one.
+pub async fn with_code(db: &Db) -> i64 {
+    let orders = orders(db).await.into_iter();
+    let with_code = orders.filter(|(_, order)| order.own.code.is_some());
+    i64::try_from(with_code.count()).unwrap()
+}
+
+/// Changes orders, `orders where id = 41`, as nothing in the service does.
+pub async fn change_orders(db: &Db, rows: &str, change: impl Fn(&mut Record)) {
+    let keys = statement(format!("select shop, id from {rows}"));
+    let keys: Vec<OrderKey> = {
+        let rows = db.query(keys).fetch_all().await.unwrap();
+        rows.iter().map(order_key).collect()
+    };
+    assert!(!keys.is_empty(), "{rows}");
+    let mut tx = db.begin().await.unwrap();
+    aggregates::edit(&mut tx, keys, change).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Inserts an order, which became known then.
+pub async fn insert_order(db: &Db, key: &OrderKey, mut order: Record, known_at: i64) {
+    order.own.known_at = known_at;
+    let mut tx = db.begin().await.unwrap();
+    let inserted = insert_new(&mut tx, [(key, &order)], Timestamp(known_at)).await;
+    assert_eq!(inserted.unwrap().len(), 1);
+    tx.commit().await.unwrap();
+}
+
+/// An order of which nothing is known.
+pub fn unknown_order() -> Record {
+    Record::unknown(Version { at: 1, tie: 0 })
+}
+
+/// A part as some version said it.
+pub fn part<T>(value: T) -> Part<T> {
+    let version = Version { at: 1, tie: 0 };
+    Part { version, value }
 }

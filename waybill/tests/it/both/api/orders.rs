@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::api_key::{Rights, Scope, Shops};
 use serde_json::{Value, json};
-use store::sql::column;
 
 use crate::support::delivery::SHOP;
 use crate::support::order::{body, cancelled, deliver, fulfilment, order_delivery, shown, with};
+use crate::support::records::{insert_order, part, unknown_order};
 use crate::support::{Service, service};
 
 const OTHER: &str = "other.example";
@@ -19,21 +19,14 @@ const LIST: &str = "/api/commerce/orders";
 /// Orders as they are stored: shop, id, when each was ordered and when its first delivery came.
 async fn insert(service: &Service, orders: &[(&str, i64, Option<i64>, i64)], paid: bool) {
     let status = if paid { "paid" } else { "pending" };
-    let rows = orders.iter().map(|(shop, id, ordered_at, created_at)| {
-        [
-            column("shop", *shop),
-            column("id", *id),
-            column("name", format!("#{id}")),
-            column("financial_status", status),
-            column("ordered_at", *ordered_at),
-            column("created_at", *created_at),
-            column("updated_at", *created_at),
-            column("version_at", 1),
-        ]
-    });
-    let mut tx = service.db().begin().await.unwrap();
-    tx.insert("orders", rows.collect(), "").await.unwrap();
-    tx.commit().await.unwrap();
+    for (shop, id, ordered_at, created_at) in orders {
+        let mut order = unknown_order();
+        order.name = part(Some(format!("#{id}")));
+        order.financial = part(Some(status.to_owned().into()));
+        order.ordered_at = *ordered_at;
+        let key = ((*shop).to_owned(), *id);
+        insert_order(service.db(), &key, order, *created_at).await;
+    }
 }
 
 async fn page(service: &Service, key: &str, query: &str) -> Value {

@@ -15,6 +15,7 @@ use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
 use crate::support::operator::{dead_orders, json, parsed, refused, said, waybill};
 use crate::support::order::{body, deliver, order_delivery, post_all, with};
+use crate::support::records::with_code;
 use crate::support::requests::{entry, give_up, posted, request};
 use crate::support::{Service, eventually, service};
 
@@ -33,12 +34,11 @@ fn ids(list: &Value) -> Vec<String> {
 async fn one_of_everything(service: &Service, orders: i64) {
     for counted in [
         "select count(*) as n from orders",
-        "select count(*) as n from fulfillments",
-        "select count(*) as n from qr_codes",
         "select count(*) as n from events where kind = 'order.created'",
     ] {
         assert_eq!(service.count(counted).await, orders, "{counted}");
     }
+    assert_eq!(with_code(service.db()).await, orders);
 }
 
 #[tokio::test(flavor = "multi_thread")]

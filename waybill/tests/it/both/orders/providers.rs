@@ -21,6 +21,7 @@ use crate::support::order::{
     no_person_in_events_and_jobs, order_delivery, post_all, shown, times, with,
 };
 use crate::support::process::{Process, free_port, settings};
+use crate::support::records;
 use crate::support::{
     Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, pause, service, within,
     without_pauses,
@@ -82,14 +83,12 @@ pub async fn refund(service: &Service, id: i64) -> Value {
 
 /// What the storefront has answered to the request for an order's fulfilment.
 pub async fn at_storefront(service: &Service, id: i64) -> (String, Option<String>) {
-    let row = service
-        .db()
-        .query("select provider_state, provider_id from fulfillments where order_id = $1")
-        .bind(id)
-        .fetch_one();
-    let row = row.await.unwrap();
-    let state: Option<String> = row.get("provider_state").unwrap();
-    (state.unwrap_or_default(), row.get("provider_id").unwrap())
+    let orders = records::orders(service.db()).await;
+    let (_, order) = orders.iter().find(|((_, it), _)| *it == id).unwrap();
+    match &order.own.fulfillment.asked {
+        Some(asked) => (asked.state.into_str().to_owned(), asked.id.clone()),
+        None => (String::new(), None),
+    }
 }
 
 /// Every idempotency key was used so often.
@@ -345,7 +344,7 @@ async fn a_paid_order_ends_fulfilled_with_tracking_when_the_storefront_ships_it(
     let report = sandbox.post(&deliveries, 1).await.unwrap();
     assert_eq!(report.accepted, 3);
     eventually("the order is fulfilled", async || {
-        let fulfilled = "select count(*) as n from fulfillments where state = 'fulfilled'";
+        let fulfilled = "select count(*) as n from orders where state = 'fulfilled'";
         service.count(fulfilled).await == 1
     })
     .await;
@@ -725,7 +724,7 @@ async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_ar
         let took = now(&service).since(posted);
         assert!(took < Duration::from_secs(8), "{what}: {took:?}");
     };
-    let requested = "select count(*) as n from fulfillments where state = 'requested'";
+    let requested = "select count(*) as n from orders where state = 'requested'";
     // More than may ask at a time, the first in messages of their own.
     for id in 1..=8 {
         deliver_without_waiting(
@@ -885,7 +884,7 @@ async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
     )
     .await;
     eventually("it is cancelled", async || {
-        let cancelled = "select count(*) as n from fulfillments where state = 'cancelled'";
+        let cancelled = "select count(*) as n from orders where state = 'cancelled'";
         service.count(cancelled).await == 1
     })
     .await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::api_key::{Rights, Shops};
 use domain::job::Queue;
+use domain::order::record::Cancellation;
 use futures_util::future::join_all;
 use platform::clock::Clock;
 use reqwest::Response;
@@ -14,6 +15,7 @@ use store::orders::checkout_key;
 use workers::Worker;
 
 use crate::support::order::{deliver, events, kinds, shown};
+use crate::support::records::change_orders;
 use crate::support::{Options, START, Service, payment, service, without_pauses};
 
 const PATH: &str = "/api/commerce/checkout";
@@ -545,9 +547,13 @@ async fn a_key_is_remembered_until_a_day_after_its_page_has_ended_and_its_order_
 async fn nobody_is_led_to_pay_for_an_order_that_is_cancelled() {
     let (sandbox, service, key) = start_by_hand().await;
     opened(&service, &key, Some("k"), &mug()).await;
-    service
-        .execute("update orders set cancelled_at = 1, cancel_reason = 'payment_canceled'")
-        .await;
+    change_orders(service.db(), "orders", |order| {
+        order.cancelled = Some(Cancellation {
+            at: 1,
+            reason: Some("payment_canceled".to_owned()),
+        });
+    })
+    .await;
     for hours in [0, 24] {
         service.clock().advance(Duration::from_hours(hours));
         let again = post(&service, &key, Some("k"), &mug().to_string()).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use domain::job::State;
 use domain::license::Tier;
+use domain::order::settlement::Settlement;
 use domain::time::Timestamp;
 use sandbox::{Fault, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ use crate::support::payment::{
     balances, charge, declined, end_of, event, event_called, events, intent, invoice, kinds,
     session, state,
 };
+use crate::support::records::change_orders;
 use crate::support::{Service, eventually, service, without_pauses};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
@@ -283,9 +285,10 @@ async fn an_order_is_found_by_its_id_even_when_it_was_being_written_as_its_payme
     let order = shown(&service, &key, SHOP, 41).await;
     assert_eq!(order["financial_status"], "paid");
     // As when both were written at the same time, and neither saw the other.
-    service
-        .execute("update orders set payment_status = null, was_paid = 0 where id = 41")
-        .await;
+    change_orders(service.db(), "orders where id = 41", |order| {
+        order.settled = Settlement::default();
+    })
+    .await;
     service.clock().advance(Duration::from_secs(61));
     eventually("the second look is taken", async || {
         service.jobs(State::Ready).await == 0

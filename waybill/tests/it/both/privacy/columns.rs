@@ -52,30 +52,15 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("customers", "shop id redacted_at created_at updated_at"),
     (
         "orders",
-        "shop id name customer_id currency total_minor subtotal_minor tax_minor \
-         financial_status fulfillment_status ordered_at cancelled_at version_at revision \
-         created_at updated_at version_tie part_versions outstanding_minor cancel_reason pact_id refunds \
-         was_paid was_refunded was_fulfilled payment_status payment_covers \
-         payment_canceled_at redacted_at waits_until successor_shop successor_id",
+        "shop id name pact_id customer_id listed_at state financial_status payment_status \
+         fulfillment_status is_paid was_paid cancelled_at currency total_minor redacted_at created_at \
+         updated_at",
     ),
-    (
-        "order_lines",
-        "shop order_id position id variant_id title quantity price sku fulfillment_status",
-    ),
-    (
-        "fulfillments",
-        "shop order_id state initiated_at updated_at requested_at fulfilled_at cancelled_at \
-         provider_state provider_id provider_job_id requested_units",
-    ),
-    (
-        "fulfillment_cycles",
-        "shop order_id cycle state requested_at cancelled_at updated_at",
-    ),
+    ("tracking_numbers", "number shop order_id"),
     (
         "order_bodies",
         "shop order_id hash topic repeats refuted created_at",
     ),
-    ("qr_codes", "shop order_id kind url modules created_at"),
     (
         "events",
         "position id kind shop object_id body traceparent created_at",
@@ -100,14 +85,6 @@ pub const PLAIN: &[(&str, &str)] = &[
         "checkouts",
         "id api_key_id pact_id order_id items state refusal session_id url expires_at created_at \
          updated_at",
-    ),
-    (
-        "shipments",
-        "shop order_id id version_at version_tie status carrier lines updated_at",
-    ),
-    (
-        "parcels",
-        "shop order_id shipment_id position number qr_url qr_modules created_at",
     ),
     (
         "inventory_movements",

@@ -345,7 +345,7 @@ async fn a_carriers_link_is_made_of_carrier_and_number_and_the_shops_own_is_eras
     assert!(
         places(&service, "CanaryZip")
             .await
-            .contains(&"parcels.url".to_owned())
+            .contains(&"orders.record".to_owned())
     );
     let erasure = ask(&service, &redact(&json!({"id": 77}), &[])).await;
     is_done(&service, erasure).await;

@@ -135,7 +135,7 @@ async fn an_order_of_another_customer_that_a_request_names_is_held() {
     is_whole(&service, "bob").await;
     // What comes late of it is told apart by the same rule.
     buys(&service, &order(4, Some(78), "bob", &json!({}))).await;
-    let whole = "select count(*) as n from orders where customer_id = 78 and email is not null";
+    let whole = "select count(*) as n from orders where customer_id = 78 and email_key is not null";
     assert_eq!(service.count(whole).await, 2);
     service.stop().await;
 }

@@ -16,6 +16,7 @@ use crate::support::backend::{environment, is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent, invoice, session};
+use crate::support::records;
 use crate::support::requests::{document, entry, posted};
 use crate::support::{Service, eventually, service};
 
@@ -546,15 +547,13 @@ async fn lives(seed: u64) {
             sent.word
         );
     }
-    let orders = "select id, email, shipping_address from orders where shop = 'shop.example'";
-    for row in service.db().query(orders).fetch_all().await.unwrap() {
-        let id: i64 = row.get("id").unwrap();
+    for ((shop, id), order) in records::orders(service.db()).await {
+        if shop != "shop.example" {
+            continue;
+        }
         let mut sent = world.sent.iter().filter_map(|it| it.order);
         let theirs = world.is_theirs(sent.find(|it| it.id == id).unwrap());
-        let (email, address): (Option<String>, Option<String>) = (
-            row.get("email").unwrap(),
-            row.get("shipping_address").unwrap(),
-        );
+        let (email, address) = (order.contact.value.email, order.addresses.value.shipping);
         assert_eq!(
             (email.is_none(), address.is_none()),
             (theirs, theirs),

@@ -204,7 +204,7 @@ async fn are_right(world: &World, spoilt: i64) {
     let orders = posted - spoilt;
     for counted in [
         "select count(*) as n from orders",
-        "select count(*) as n from fulfillments where state = 'requested'",
+        "select count(*) as n from orders where state = 'requested'",
         "select count(*) as n from events where kind = 'order.created'",
         "select count(*) as n from events where kind = 'order.paid'",
         "select count(*) as n from events where kind = 'order.fulfillment_requested'",

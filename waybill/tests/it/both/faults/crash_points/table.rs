@@ -237,7 +237,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("store::ledger::recheck", READS),
     ("store::measures::add", ONE_ROW),
     (
-        "store::migrations::vacuum_often",
+        "store::migrations::set_parameters",
         "A parameter of tables, set again by the next start.",
     ),
     (

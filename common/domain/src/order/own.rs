@@ -1,0 +1,168 @@
+//! What Waybill keeps of an order beside what deliveries say of it: how far its fulfilment has come, what the storefront was
+//! asked, and the QR codes. All times are in Unix milliseconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use strum::IntoStaticStr;
+
+use super::OrderKey;
+use super::outcome::{FulfillmentState, Level};
+use super::record::Record;
+use super::settlement::Cycle;
+use crate::job::JobId;
+use crate::record::Rest;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
+pub struct Own {
+    /// When the order became known.
+    pub known_at: i64,
+    /// When its person was erased.
+    pub redacted_at: Option<i64>,
+    pub fulfillment: Fulfillment,
+    /// The fulfilments of the agreement's further cycles that were ever requested.
+    pub cycles: BTreeMap<Cycle, FurtherCycle>,
+    /// The QR code of the order's public page.
+    pub code: Option<QrCode>,
+    /// Those of its parcels, by tracking number. A number that fits into no code has none.
+    #[thing]
+    pub parcel_codes: BTreeMap<String, QrCode>,
+    /// When each shipment last changed here.
+    pub shipments_at: BTreeMap<i64, i64>,
+    /// The storefront's order that has taken the place of this placeholder.
+    pub successor: Option<OrderKey>,
+    pub rest: Rest,
+}
+
+/// How far the order's own fulfilment has come. Its state follows from the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
+pub struct Fulfillment {
+    /// When it first was in this state, and in the two that follow.
+    pub requested_at: Option<i64>,
+    pub fulfilled_at: Option<i64>,
+    pub cancelled_at: Option<i64>,
+    pub updated_at: i64,
+    /// How many units of each line were ever requested or shipped.
+    pub requested: Level,
+    /// The newest request at the storefront. What an older one is answered does not settle it.
+    pub asked: Option<Asked>,
+}
+
+impl Fulfillment {
+    /// Notes the state in which the fulfilment is from now on.
+    pub fn reach(&mut self, state: FulfillmentState, now: i64) {
+        let first = match state {
+            FulfillmentState::Initiated => None,
+            FulfillmentState::Requested => Some(&mut self.requested_at),
+            FulfillmentState::Fulfilled => Some(&mut self.fulfilled_at),
+            FulfillmentState::Cancelled => Some(&mut self.cancelled_at),
+        };
+        if let Some(first) = first {
+            first.get_or_insert(now);
+        }
+        self.updated_at = now;
+    }
+
+    /// Notes what the storefront answered to a job's request, unless that was noted before or further units were requested
+    /// since: the answer says nothing of these, and their own job asks for whatever is open then.
+    pub fn answer(&mut self, job: JobId, state: ProviderState, id: Option<&str>, now: i64) {
+        let open = self.asked.as_mut().filter(|it| it.is_open(job));
+        if let Some(asked) = open.filter(|it| it.state != state) {
+            asked.state = state;
+            asked.id = id.map(ToOwned::to_owned);
+            self.updated_at = now;
+        }
+    }
+}
+
+/// A request at the storefront.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The job that asks.
+    pub job: JobId,
+    pub state: ProviderState,
+    /// The storefront's id of the fulfilment that it made.
+    pub id: Option<String>,
+}
+
+impl Asked {
+    fn is_open(&self, job: JobId) -> bool {
+        self.job == job && matches!(self.state, ProviderState::Pending | ProviderState::Failed)
+    }
+}
+
+/// The outcome of a request at the storefront.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Serialize, Deserialize)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderState {
+    /// A job will create the fulfilment there.
+    Pending,
+    Created,
+    /// Nothing was left to be shipped.
+    NotNeeded,
+    /// The storefront refuses the request for good.
+    Failed,
+}
+
+/// A fulfilment of an agreement after the first, which is the order itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FurtherCycle {
+    /// False: it was called off.
+    pub is_requested: bool,
+    /// When it first was, and the same of `cancelled_at`.
+    pub requested_at: i64,
+    pub cancelled_at: Option<i64>,
+}
+
+/// A link and the modules of its QR code (`Symbol::packed`). One that was drawn stays, because it may have been printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QrCode {
+    pub url: String,
+    #[serde(serialize_with = "to_base64", deserialize_with = "of_base64")]
+    pub modules: Vec<u8>,
+}
+
+fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&STANDARD.encode(bytes))
+}
+
+fn of_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    STANDARD.decode(text).map_err(D::Error::custom)
+}
+
+impl Own {
+    /// Notes that a further cycle is requested or called off from now on.
+    pub fn move_cycle(&mut self, cycle: Cycle, is_requested: bool, now: i64) {
+        let moved = self.cycles.entry(cycle).or_insert(FurtherCycle {
+            is_requested,
+            requested_at: now,
+            cancelled_at: None,
+        });
+        moved.is_requested = is_requested;
+        if !is_requested {
+            moved.cancelled_at.get_or_insert(now);
+        }
+    }
+}
+
+impl Record {
+    /// True while this job is to ask the storefront to fulfil the order: a job that was stored later asks for its units
+    /// too.
+    pub fn is_asked_by(&self, job: JobId) -> bool {
+        let asked = self.own.fulfillment.asked.as_ref();
+        self.fulfillment_state() == FulfillmentState::Requested
+            && asked.is_some_and(|asked| asked.is_open(job))
+    }
+
+    /// The tracking numbers of all shipments.
+    pub fn tracking_numbers(&self) -> BTreeSet<&str> {
+        let shipments = self.shipments.values();
+        let tracking = shipments.flat_map(|shipment| &shipment.value.tracking);
+        tracking.map(|it| it.number.as_str()).collect()
+    }
+}
