@@ -260,6 +260,9 @@ create table orders (
     cancelled_at bigint,
     currency text,
     total_minor bigint,
+    -- When the newest body came that left a status to its topic, which did not count: the body had come under
+    -- another topic before, or the storefront did not confirm it.
+    disputed_at bigint,
     -- When the order's person was erased.
     redacted_at bigint,
     -- Everything that is known of the order, as JSON. The columns above are made from it.
@@ -291,6 +294,7 @@ create index orders_partially_paid on orders (listed_at, id)
 create index orders_customer on orders (shop, customer_id, id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
 create index orders_phone on orders (shop, phone_key) where phone_key is not null;
+create index orders_disputed on orders (disputed_at) where disputed_at is not null;
 
 -- Which orders have a parcel with a tracking number, for the public page of the number.
 create table tracking_numbers (
@@ -301,26 +305,6 @@ create table tracking_numbers (
 );
 
 create index tracking_numbers_order on tracking_numbers (shop, order_id);
-
--- Bodies that leave a status to their topic, which is not signed. Each row says under which topic
--- the body was accepted first.
-create table order_bodies (
-    shop text not null,
-    order_id bigint not null,
-    -- SHA-256, in hexadecimal, of the part of the body that may stay after an erasure.
-    hash text not null,
-    topic text not null,
-    -- How often the same body was delivered under another topic that says more than the body.
-    -- Those deliveries changed nothing.
-    repeats bigint not null,
-    -- How often the storefront's API did not confirm a status that only the topic of this body
-    -- said.
-    refuted bigint not null default 0,
-    created_at bigint not null,
-    primary key (shop, order_id, hash)
-);
-
-create index order_bodies_listed on order_bodies (created_at) where repeats > 0 or refuted > 0;
 
 -- Units that went back into stock, append-only. The sum over an order's line is how many units
 -- have gone back.

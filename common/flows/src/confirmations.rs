@@ -5,8 +5,11 @@
 
 use domain::job::Internal;
 use domain::order::OrderKey;
+use domain::order::record::Record;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::aggregates;
+use store::sql::{self, Tx};
 
 use crate::outbox::Outbox;
 
@@ -20,8 +23,18 @@ pub struct Question {
     /// When the order was last changed according to the body, in Unix milliseconds; 0 if the body
     /// does not say.
     pub stated_at: i64,
-    /// The hash of the body, as the table `order_bodies` keeps it.
+    /// The hash of the body, by which the order keeps it.
     pub hash: String,
+}
+
+/// Counts that the storefront does not confirm it.
+pub async fn refute(tx: &mut Tx, question: Question) -> sql::Result<()> {
+    let key = (question.shop, question.order_id);
+    let count = |order: &mut Record| {
+        let body = order.own.bodies.get_mut(&question.hash);
+        body.into_iter().for_each(|body| body.refuted += 1);
+    };
+    aggregates::edit(tx, vec![key], count).await.map(|_| ())
 }
 
 /// Stores the job that asks the question.

@@ -6,8 +6,8 @@
 //! [`absorb`] or [`finish`]: a delivery ([`apply`]), a checkout session, a payment, the
 //! storefront's answer to a question, or the end of a wait.
 //!
-//! Rows are locked in this sequence, and those of one table in the sequence of their keys: bodies,
-//! customers, orders that are inserted, agreements, orders that were known. Nobody who holds a
+//! Rows are locked in this sequence, and those of one table in the sequence of their keys: customers,
+//! orders that are inserted, agreements, orders that were known. Nobody who holds a
 //! later lock waits for an earlier one.
 
 mod bodies;
@@ -36,10 +36,11 @@ pub use deliveries::{Task, apply, prepare};
 
 use crate::Result;
 use crate::outbox::Outbox;
+use bodies::News;
 use update::{OrderUpdate, load_updates};
 
 /// Orders that a message brings news of, by their keys.
-type Incoming = BTreeMap<OrderKey, Record>;
+type Incoming = BTreeMap<OrderKey, News>;
 
 /// QR codes that were drawn before the transaction was opened, by their orders.
 type Codes = HashMap<OrderKey, QrCode>;
@@ -49,16 +50,6 @@ type Codes = HashMap<OrderKey, QrCode>;
 fn payment_reference(key: &OrderKey, record: &Record) -> String {
     let agreement = record.agreement.value.clone();
     agreement.unwrap_or_else(|| key.1.to_string())
-}
-
-/// Adds a record to those that a message brings. Two records of one order are merged.
-fn add(incoming: &mut Incoming, key: OrderKey, record: Record) {
-    match incoming.get_mut(&key) {
-        Some(known) => known.merge(record),
-        None => {
-            incoming.insert(key, record);
-        }
-    }
 }
 
 /// Merges orders with what is known of them, and writes what follows.
@@ -165,7 +156,7 @@ pub(crate) async fn insert_of_checkout(
 ) -> Result<()> {
     let mut incoming = Incoming::new();
     let codes = Codes::from([(key.clone(), code)]);
-    add(&mut incoming, key, record);
+    incoming.entry(key).or_default().add(record);
     let mut updates = load_updates(outbox, tx, incoming, codes, false).await?;
     write(outbox, tx, &mut updates).await
 }
@@ -199,7 +190,7 @@ pub(crate) async fn of_sessions(
     }
     let mut incoming = Incoming::new();
     for (key, record) in records {
-        add(&mut incoming, key, record);
+        incoming.entry(key).or_default().add(record);
     }
     absorb(outbox, tx, incoming, Codes::new(), false).await
 }
@@ -216,7 +207,7 @@ pub async fn confirmed(
         return Ok(());
     }
     let mut incoming = Incoming::new();
-    add(&mut incoming, key, record);
+    incoming.entry(key).or_default().add(record);
     absorb(outbox, tx, incoming, Codes::new(), false).await
 }
 

@@ -32,7 +32,6 @@ pub mod licenses;
 pub mod measures;
 pub mod migrations;
 pub mod notifications;
-pub mod order_bodies;
 pub mod orders;
 pub mod orgs;
 pub mod pauses;

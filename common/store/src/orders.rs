@@ -4,6 +4,7 @@
 mod cursor;
 pub mod list;
 pub mod records;
+pub mod repeated;
 pub mod view;
 pub mod whose;
 

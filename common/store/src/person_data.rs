@@ -101,15 +101,11 @@ pub const EXPORTED: &[Table] = &[
         "shop" Text, "id" Int, "name" Text, "pact_id" Text, "customer_id" Int, "email_key" Text,
         "phone_key" Text, "listed_at" Time, "state" Text, "financial_status" Text,
         "payment_status" Text, "fulfillment_status" Text, "is_paid" Flag, "was_paid" Flag,
-        "cancelled_at" Time, "currency" Text, "total_minor" Int, "redacted_at" Time,
-        "record" Json, "created_at" Time, "updated_at" Time,
+        "cancelled_at" Time, "currency" Text, "total_minor" Int, "disputed_at" Time,
+        "redacted_at" Time, "record" Json, "created_at" Time, "updated_at" Time,
     ], Orders "shop = $1 and id in ($2..)"),
     table!("tracking_numbers", key 3, [
         "number" Text, "shop" Text, "order_id" Int,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("order_bodies", key 3, [
-        "shop" Text, "order_id" Int, "hash" Text, "topic" Text, "repeats" Int,
-        "refuted" Int, "created_at" Time,
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("refunds", key 3, [
         "shop" Text, "order_id" Int, "payment_id" Text, "state" Text, "amount_minor" Int,

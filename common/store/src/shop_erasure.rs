@@ -29,14 +29,10 @@ pub type Counts = BTreeMap<String, u64>;
 const CHUNK: usize = 1000;
 
 /// The tables of what belongs to an order. A part comes before the row that it is a part of.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 3] = [
     (
         "tracking_numbers",
         "delete from tracking_numbers where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "order_bodies",
-        "delete from order_bodies where shop = $1 and order_id in ($2..)",
     ),
     (
         "refunds",

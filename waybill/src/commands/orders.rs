@@ -9,8 +9,8 @@ use platform::clock::Clock;
 use platform::zone;
 use serde::Serialize;
 use store::held::{self, Held, Reason};
-use store::order_bodies::{self, Repeated};
 use store::orders::list::{self, Cursor, Filter, ListedOrder, OrderList, STATES};
+use store::orders::repeated::{self, Repeated};
 use store::orders::view::Order;
 use store::sql::Db;
 use store::story::{self, Meant, Story, WithHistory};
@@ -109,14 +109,14 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             table::show(json, &held, || waiting(&held))
         }
         Command::Repeated(Newest { limit, json }) => {
-            let bodies = order_bodies::repeated(db, limit).await?;
-            table::show(json, &bodies, || repeated(&bodies))
+            let bodies = repeated::list(db, limit).await?;
+            table::show(json, &bodies, || of_repeated(&bodies))
         }
     })
     .await
 }
 
-fn repeated(bodies: &[Repeated]) -> String {
+fn of_repeated(bodies: &[Repeated]) -> String {
     bodies
         .table(&[
             ("FIRST CAME", &|body| zone::time(body.created_at)),

@@ -6,10 +6,9 @@ use anyhow::Result;
 use domain::job::Job;
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, FulfillmentStatus, Order, Topic};
-use flows::confirmations::Question;
+use flows::confirmations::{self, Question};
 use flows::orders;
 use flows::outbox::{self, Outbox};
-use store::order_bodies::{self, BodyKey};
 use store::sql::Tx;
 
 use super::{Answer, Providers};
@@ -66,9 +65,9 @@ pub async fn record(
     verdict: &Verdict,
 ) -> Result<()> {
     let question: Question = outbox::body(job)?;
-    let key = (question.shop, question.order_id);
     match verdict {
         Verdict::Confirmed(record) => {
+            let key = (question.shop, question.order_id);
             Ok(orders::confirmed(outbox, tx, key, Record::clone(record)).await?)
         }
         Verdict::Refuted => {
@@ -80,8 +79,7 @@ pub async fn record(
                 topic = question.topic,
                 "the storefront does not confirm what a topic alone says, so it does not count; see `waybill orders repeated`"
             );
-            let body: BodyKey = (key, question.hash);
-            Ok(order_bodies::refute(tx, &body).await?)
+            Ok(confirmations::refute(tx, question).await?)
         }
     }
 }

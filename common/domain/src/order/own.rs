@@ -34,7 +34,29 @@ pub struct Own {
     pub shipments_at: BTreeMap<i64, i64>,
     /// The storefront's order that has taken the place of this placeholder.
     pub successor: Option<OrderKey>,
+    /// Bodies that left a status to their topic, by their hashes.
+    #[thing]
+    pub bodies: BTreeMap<String, Body>,
     pub rest: Rest,
+}
+
+/// A body that left a status to its topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Body {
+    /// Under which it was accepted first.
+    pub topic: String,
+    /// How often it came again under another topic that says more. Those deliveries changed nothing.
+    pub repeats: i64,
+    /// How often the storefront did not confirm what only the topic said.
+    pub refuted: i64,
+    pub at: i64,
+}
+
+impl Body {
+    /// Whether its topic did not count.
+    pub fn is_disputed(&self) -> bool {
+        self.repeats > 0 || self.refuted > 0
+    }
 }
 
 /// How far the order's own fulfilment has come. Its state follows from the record.
@@ -136,6 +158,15 @@ fn of_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::E
 }
 
 impl Own {
+    /// When the newest body came whose topic did not count.
+    pub fn disputed_at(&self) -> Option<i64> {
+        let bodies = self.bodies.values();
+        bodies
+            .filter(|body| body.is_disputed())
+            .map(|body| body.at)
+            .max()
+    }
+
     /// Notes that a further cycle is requested or called off from now on.
     pub fn move_cycle(&mut self, cycle: Cycle, is_requested: bool, now: i64) {
         let moved = self.cycles.entry(cycle).or_insert(FurtherCycle {

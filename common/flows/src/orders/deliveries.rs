@@ -2,22 +2,19 @@
 //! one handler is enough for all of them: [`prepare`] reads a body into a record, and [`apply`]
 //! merges the records of a message with what is known.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use config::Config;
 use domain::customer;
-use domain::job::{Job, JobId};
+use domain::job::Job;
 use domain::order::own::QrCode;
 use domain::order::record::Record;
 use domain::order::{Customer, Order, OrderKey, Topic};
-use domain::record::Forget as _;
-use store::customers;
 use store::sql::Tx;
-use store::{erasure as rows, orders};
+use store::{customers, orders};
 
-use super::bodies::{self, CutBody};
-use super::{Codes, Incoming, absorb, add, codes};
-use crate::confirmations::{self, Question};
+use super::bodies::CutBody;
+use super::{Codes, Incoming, absorb, codes};
 use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::Outbox;
 use crate::{Result, erasure};
@@ -77,21 +74,16 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     }
     let now = outbox.now;
     let deliveries = check(outbox, tx, tasks).await?;
-    let repeated = repetitions(outbox, tx, &deliveries).await?;
     let mut gathered = Gathered::default();
     for delivery in &deliveries {
         erased::erase_body(tx, delivery.job, delivery.tombstone).await?;
         if delivery.tombstone != TombstoneMatch::Gone {
-            gathered.add(outbox, delivery, repeated.contains(&delivery.job.id));
+            gathered.add(outbox, delivery);
         }
     }
     erasure::erase_again(outbox, tx, &gathered.erased).await?;
     customers::absorb(tx, gathered.customers, now).await?;
-    absorb(outbox, tx, gathered.orders, gathered.codes, true).await?;
-    for (shop, id) in gathered.erased.into_keys() {
-        rows::orders(tx, &shop, vec![id], now).await?;
-    }
-    Ok(())
+    absorb(outbox, tx, gathered.orders, gathered.codes, true).await
 }
 
 /// Finds the order of each delivery, and whether it is about a person whose data was erased.
@@ -134,25 +126,9 @@ async fn shops_of(tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<String>> {
     Ok(shops)
 }
 
-/// The jobs whose topic does not count, because their body was accepted under another topic before.
-async fn repetitions(
-    outbox: &Outbox<'_>,
-    tx: &mut Tx,
-    deliveries: &[Delivery<'_>],
-) -> Result<HashSet<JobId>> {
-    let cut = deliveries.iter().filter_map(|delivery| {
-        let cut = delivery.task.cut.as_ref()?;
-        let counts = delivery.tombstone != TombstoneMatch::Gone;
-        counts.then(|| (delivery.key.clone(), delivery.job, cut))
-    });
-    Ok(bodies::repetitions(tx, cut.collect(), outbox.now).await?)
-}
-
 impl Gathered {
-    /// Adds what a delivery says. Where only the topic says something, it does not count if the
-    /// body is repeated; and where the storefront can be asked, it counts only after the storefront
-    /// has confirmed it.
-    fn add(&mut self, outbox: &mut Outbox<'_>, delivery: &Delivery<'_>, is_repeated: bool) {
+    /// Adds what a delivery says.
+    fn add(&mut self, outbox: &mut Outbox<'_>, delivery: &Delivery<'_>) {
         let Delivery {
             job,
             task,
@@ -163,19 +139,13 @@ impl Gathered {
         outbox
             .causation
             .note(Some(shop), &order_id.to_string(), job);
-        let can_ask = outbox.context.config.storefront_api.is_some();
-        let by_topic = task.cut.as_ref().filter(|cut| cut.alone().is_some());
-        if let Some(cut) = by_topic
-            && can_ask
-            && !is_repeated
-        {
-            confirmations::ask(outbox, key, &question(delivery, cut));
+        let news = self.orders.entry(key.clone()).or_default();
+        match &task.cut {
+            Some(cut) => news.add_cut(job, cut.clone(), task.record.clone()),
+            None => news.add(task.record.clone()),
         }
-        let alone = by_topic.and_then(CutBody::alone);
-        let alone = alone.filter(|_| can_ask || is_repeated);
-        let mut record = alone.unwrap_or(&task.record).clone();
         if let TombstoneMatch::Erased { order } = tombstone {
-            record.forget_person();
+            news.is_erased = true;
             *self.erased.entry(key.clone()).or_default() |= order;
         } else if let Some((id, customer)) = &task.customer {
             let seen = customer::Record::of(customer, task.record.version.at);
@@ -185,18 +155,5 @@ impl Gathered {
         if let Some(code) = &task.code {
             self.codes.insert(key.clone(), code.clone());
         }
-        add(&mut self.orders, key.clone(), record);
-    }
-}
-
-/// What the storefront is asked about a delivery.
-fn question(delivery: &Delivery<'_>, cut: &CutBody) -> Question {
-    let (shop, order_id) = delivery.key.clone();
-    Question {
-        shop,
-        order_id,
-        topic: delivery.job.kind.to_string(),
-        stated_at: delivery.task.record.version.at,
-        hash: cut.hash().to_owned(),
     }
 }

@@ -79,50 +79,60 @@ impl OrderUpdate {
 /// caller shares the locks of their shops, so that none is erased meanwhile, these are only read: whatever
 /// another transaction adds to one of them, this message has nothing to add.
 pub(super) async fn load_updates(
-    outbox: &Outbox<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: Incoming,
     mut codes: Codes,
     is_shop_locked: bool,
 ) -> Result<Vec<OrderUpdate>> {
     let (config, now) = (outbox.context.config, outbox.now);
+    let can_ask = config.storefront_api.is_some();
     let seen = records::peek(tx, incoming.keys().cloned().collect()).await?;
-    let mut known = Incoming::new();
-    let mut updates = Vec::with_capacity(incoming.len());
-    for (key, record) in incoming {
-        let Some(before) = seen.get(&key) else {
-            let drawn = codes.remove(&key);
-            let mut update = OrderUpdate::new(key, None, record);
-            codes::complete(config, &mut update, drawn, now)?;
-            request::decide(outbox, &mut update);
-            update.is_saved = true;
-            updates.push(update);
+    let mut known = Vec::new();
+    let mut new = Vec::new();
+    for (key, news) in &incoming {
+        let before = seen.get(key);
+        let Some(said) = news.come_to(key, before, can_ask, now) else {
             continue;
         };
-        if !is_shop_locked || merged(before, record.clone()) != *before {
-            known.insert(key, record);
+        if before.is_none() {
+            let mut update = OrderUpdate::new(key.clone(), None, said.after.clone());
+            codes::complete(config, &mut update, codes.remove(key), now)?;
+            request::decide(outbox, &mut update);
+            update.is_saved = true;
+            new.push((update, said));
+        } else if is_shop_locked && before == Some(&said.after) {
+            said.tell(outbox, key);
+        } else {
+            known.push(key.clone());
         }
     }
-    let new = updates.iter().map(|update| (&update.key, &update.after));
-    let inserted = records::insert_new(tx, new, now).await?;
-    let others = updates.extract_if(.., |update| !inserted.contains(&update.key));
-    known.extend(others.map(|update| (update.key, update.after)));
+    let rows = new.iter().map(|(update, _)| (&update.key, &update.after));
+    let inserted = records::insert_new(tx, rows, now).await?;
+    let mut updates = Vec::with_capacity(incoming.len());
+    for (update, said) in new {
+        if inserted.contains(&update.key) {
+            said.tell(outbox, &update.key);
+            updates.push(update);
+        } else {
+            known.push(update.key);
+        }
+    }
     // A payment that comes at the same time cannot see an order that is being inserted. Both lock
     // the agreement, so the second of them sees the first.
     let new = updates.iter();
     let new = new.filter(|update| locks_agreement(&update.after));
     payments::lock_agreements(tx, new.map(OrderUpdate::payment_reference)).await?;
-    let locked = records::load(tx, known.keys().cloned().collect()).await?;
     let mut newly_claimed = Vec::new();
-    for (key, before) in locked {
-        let Some(record) = known.remove(&key) else {
-            continue;
-        };
-        let after = merged(&before, record);
-        if after == before {
+    for (key, before) in records::load(tx, known).await? {
+        let news = incoming.get(&key);
+        let said = news.and_then(|news| news.come_to(&key, Some(&before), can_ask, now));
+        let Some(said) = said else { continue };
+        said.tell(outbox, &key);
+        if said.after == before {
             continue;
         }
-        let mut update = OrderUpdate::new(key, Some(before), after);
+        let mut update = OrderUpdate::new(key, Some(before), said.after);
         if locks_agreement(&update.after) && update.agreement_left().is_some() {
             newly_claimed.push(update.payment_reference());
         }
@@ -137,12 +147,6 @@ pub(super) async fn load_updates(
     payments::lock_agreements(tx, newly_claimed).await?;
     updates.sort_unstable_by(|one, other| one.key.cmp(&other.key));
     Ok(updates)
-}
-
-fn merged(before: &Record, news: Record) -> Record {
-    let mut after = before.clone();
-    after.merge(news);
-    after
 }
 
 /// Whether an order locks its agreement, so that the second of an order and its payment sees the

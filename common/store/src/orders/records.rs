@@ -55,6 +55,7 @@ impl Aggregate for Record {
             column("cancelled_at", self.cancelled.as_ref().map(|it| it.at)),
             column("currency", totals.currency.map(|it| it.to_string())),
             column("total_minor", totals.total),
+            column("disputed_at", self.own.disputed_at()),
             column("redacted_at", self.own.redacted_at),
         ]
     }

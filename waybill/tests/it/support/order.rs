@@ -220,11 +220,12 @@ pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
 /// deliveries came, and what the record has too.
-const VOLATILE: [&str; 8] = [
+const VOLATILE: [&str; 9] = [
     "shop",
     "created_at",
     "updated_at",
     "listed_at",
+    "disputed_at",
     "tried_at",
     "key_number",
     "provider_id",
@@ -236,6 +237,7 @@ fn without_times(mut order: Record) -> Record {
     order.own.known_at = 0;
     order.own.fulfillment = Fulfillment::default();
     order.own.cycles.clear();
+    order.own.bodies.clear();
     order.own.shipments_at.clear();
     let codes = order
         .own

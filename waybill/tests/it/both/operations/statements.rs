@@ -53,10 +53,7 @@ const FEW: [(&str, &str); 4] = [
         "jobs_dead",
         "jobs that nobody has requeued or discarded; each look reads so many and no more",
     ),
-    (
-        "order_bodies_listed",
-        "bodies that came again, or were refuted",
-    ),
+    ("orders_disputed", "bodies that came again, or were refuted"),
     ("privacy_requests_due", "requests that are open"),
     ("privacy_requests_export", "exports of the last 30 days"),
 ];

@@ -8,6 +8,7 @@ use domain::job::State;
 use serde_json::{Value, json};
 use store::events;
 
+use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, order, storefront};
 use crate::support::order::without_texts;
 use crate::support::records::{self, with_code};
@@ -177,6 +178,27 @@ async fn an_order_delivered_again_under_other_ids_is_still_one_order() {
         assert_eq!(service.count(counted).await, 1, "{counted}");
     }
     assert_eq!(with_code(service.db()).await, 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_of_which_a_delivery_says_nothing_new_is_neither_locked_nor_written() {
+    let service = service().start().await;
+    let updated_at = "select updated_at as n from orders";
+    deliver(&service, &order("orders/create", 1).id("w-1")).await;
+    let written_at = service.count(updated_at).await;
+    // SQLite has one writer, so there only the row can show it.
+    let mut held = None;
+    if is_distributed() {
+        let mut tx = service.db().begin().await.unwrap();
+        let rows = tx.query("select id from orders for update").fetch_all();
+        assert_eq!(rows.await.unwrap().len(), 1);
+        held = Some(tx);
+    }
+    deliver(&service, &order("orders/create", 1).id("w-2")).await;
+    assert_eq!(service.jobs(State::Done).await, 2);
+    assert_eq!(service.count(updated_at).await, written_at);
+    drop(held);
     service.stop().await;
 }
 

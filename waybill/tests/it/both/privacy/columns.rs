@@ -53,14 +53,10 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "orders",
         "shop id name pact_id customer_id listed_at state financial_status payment_status \
-         fulfillment_status is_paid was_paid cancelled_at currency total_minor redacted_at created_at \
+         fulfillment_status is_paid was_paid cancelled_at currency total_minor disputed_at redacted_at created_at \
          updated_at",
     ),
     ("tracking_numbers", "number shop order_id"),
-    (
-        "order_bodies",
-        "shop order_id hash topic repeats refuted created_at",
-    ),
     (
         "events",
         "position id kind shop object_id body traceparent created_at",

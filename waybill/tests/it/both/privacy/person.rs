@@ -15,6 +15,7 @@ use crate::support::backend::statement;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, deliver, naming_agreement, order_delivery, with};
 use crate::support::payment::{event, intent};
+use crate::support::records;
 use crate::support::requests::{decide, document, entry, posted, waybill};
 use crate::support::{START, Service, eventually, service};
 
@@ -56,12 +57,25 @@ fn customers(entry: &RequestEntry) -> Vec<i64> {
 
 async fn is_whole(service: &Service, word: &str) {
     let found = places(service, word).await;
-    for place in ["orders.email", "orders.shipping_address", "jobs.body"] {
+    for place in ["orders.record", "jobs.body"] {
         assert!(
             found.contains(&place.to_owned()),
             "{word} {place}: {found:?}"
         );
     }
+    let orders = records::orders(service.db()).await;
+    let mut orders = orders.iter().map(|(_, order)| order);
+    let is_whole = orders.any(|order| {
+        let address = json!(order.addresses.value.shipping).to_string();
+        let email = order.contact.value.email.as_deref().unwrap_or_default();
+        [email, &address]
+            .iter()
+            .all(|text| text.to_lowercase().contains(word))
+    });
+    assert!(
+        is_whole,
+        "the order of {word} has its address and where it goes"
+    );
 }
 
 async fn is_gone(service: &Service, word: &str) {
