@@ -4,20 +4,47 @@
 
 -- Deliveries and jobs
 
--- One row for each job, which is a delivery or a piece of internal work. Done jobs keep their
--- body for some time, so that they can be requeued.
-create table jobs (
+-- What came from a provider, and the work that Waybill gives itself (source internal). There is a job for each, with the
+-- same id. A row is written once. Only its body is ever changed: replaced when a person in it is erased, and deleted when
+-- it was kept long enough after its job was done. Until then the job can be requeued.
+create table deliveries (
     id uuid primary key,
-    queue text not null,
-    kind text not null,
+    -- storefront, payment, internal
     source text not null,
-    -- The version of the provider's API that the delivery names.
-    api_version text,
+    kind text not null,
     shop text,
     external_id text,
     object_id text,
     subject text,
+    -- The version of the provider's API that the delivery names.
+    api_version text,
+    trace text,
+    -- The `traceparent` of the request that brought the job, or of the job that led to it. Null
+    -- for a delivery that came without one: its trace has the id of the job, so intake has to
+    -- write nothing more.
+    traceparent text,
     body bytea,
+    created_at bigint not null
+);
+
+-- Exports and erasures look through the bodies of a shop's deliveries, and of those without a shop, which are all of
+-- the payment provider's.
+create index deliveries_bodies on deliveries (coalesce(shop, ''), id) where body is not null and source <> 'internal';
+-- Housekeeping deletes bodies that have been kept long enough.
+create index deliveries_kept on deliveries (id) where body is not null;
+-- For `waybill jobs list --trace` and `waybill events list --trace`, which search by the id of
+-- the trace.
+create index deliveries_traceparent on deliveries (substr(traceparent, 4, 32)) where traceparent is not null;
+create index deliveries_trace on deliveries (trace) where trace is not null;
+-- For the jobs of one order, payment, ..
+create index deliveries_object on deliveries (object_id, id) where object_id is not null;
+
+-- How far the work of each delivery is. A row is small, because each of its changes writes it anew.
+create table jobs (
+    id uuid primary key,
+    queue text not null,
+    kind text not null,
+    shop text,
     state text not null,
     attempts bigint not null default 0,
     unfinished_attempts bigint not null default 0,
@@ -28,11 +55,6 @@ create table jobs (
     notified_at bigint,
     deadline_at bigint,
     last_error text,
-    trace text,
-    -- The `traceparent` of the request that brought the job, or of the job that led to it. Null
-    -- for a delivery that came without one: its trace has the id of the job, so intake has to
-    -- write nothing more.
-    traceparent text,
     created_at bigint not null,
     finished_at bigint,
     -- When an operator discarded a dead job. Then its body is deleted, its state is done, and it
@@ -51,17 +73,6 @@ create index jobs_waiting_of_shop on jobs (queue, kind, coalesce(shop, ''), run_
 where state = 'ready' and notified_at is null and attempts >= 0;
 create index jobs_notified on jobs (queue, notified_at) where state = 'ready' and notified_at is not null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
--- Exports and erasures look through the bodies of a shop's deliveries, and of those without a shop, which are all of
--- the payment provider's.
-create index jobs_bodies on jobs (coalesce(shop, ''), id) where body is not null and source <> 'internal';
--- Housekeeping deletes bodies that have been kept long enough.
-create index jobs_kept on jobs (finished_at) where state = 'done' and body is not null;
--- For `waybill jobs list --trace` and `waybill events list --trace`, which search by the id of
--- the trace.
-create index jobs_traceparent on jobs (substr(traceparent, 4, 32)) where traceparent is not null;
-create index jobs_trace on jobs (trace) where trace is not null;
--- For the jobs of one order, payment, ..
-create index jobs_object on jobs (object_id, id) where object_id is not null;
 
 -- The runs of a job that did not end well: those that failed, and calls that the provider told to
 -- come later. A job that succeeds at once has none.

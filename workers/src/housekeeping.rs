@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Outlet;
-use domain::job::Queue;
+use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
 use store::broker_cursor;
 use store::sql;
 use store::{
-    checkouts, console_sessions, device_code_requests, device_codes, erasure, events, job_attempts,
-    jobs, leases, measures, notifications, refused_deliveries, webhook_ids,
+    checkouts, console_sessions, deliveries, device_code_requests, device_codes, erasure, events,
+    job_attempts, leases, measures, notifications, refused_deliveries, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -186,8 +186,15 @@ impl Worker {
         let ids = || webhook_ids::forget_expired(db, now, most);
         round.chunks("webhook ids", ids).await;
         let old = now.minus(config.job_retention);
-        let bodies = || jobs::cut_bodies(db, old, most);
-        round.chunks("bodies of jobs", bodies).await;
+        let shutdown = round.shutdown;
+        let bodies = async {
+            let mut next = Some(JobId::nil());
+            while let Some(after) = next.filter(|_| !shutdown.is_cancelled()) {
+                next = deliveries::cut_bodies(db, old, after, most).await?;
+            }
+            Ok(())
+        };
+        round.step("bodies of jobs", bodies).await;
         let attempts = || job_attempts::forget(db, old, most);
         round.chunks("attempts of jobs", attempts).await;
         let old = now.minus(config.notification_retention);

@@ -5,6 +5,7 @@ use domain::job::JobId;
 use domain::names::{Unknown, unknown};
 use serde_json::{Value, json};
 use store::audit::By;
+use store::deliveries;
 use store::jobs;
 use store::sql::{self, Db};
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -77,7 +78,7 @@ pub async fn show(
         return Err(NotShown::NotAPath);
     }
     let job = jobs::show(db, id).await?.ok_or(NotShown::Unknown)?;
-    let body = jobs::body(db, id).await?.unwrap_or_default();
+    let body = deliveries::body(db, id).await?.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).map_err(|_| NotShown::NoBody)?;
     let value = body.pointer(path).ok_or(NotShown::NoField)?;
     let details = json!({"kind": job.kind, "field": path, "reason": reason.into_str()});

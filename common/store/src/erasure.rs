@@ -1,4 +1,5 @@
-//! The statements of an erasure: records forget their person, and the bodies of jobs are replaced by the part that may stay. Ids, amounts and states are not touched. Customers and
+//! The statements of an erasure: records forget their person, and the bodies of deliveries are replaced by the part that
+//! may stay. Ids, amounts and states are not touched. Customers and
 //! orders are counted as they are found, because a late delivery may have erased one a moment
 //! before. Payments, sessions and jobs are counted only where there was something to erase.
 
@@ -23,7 +24,7 @@ pub const ERASED: &[(&str, &[&str])] = &[
     ("payments", &["record", "email_key"]),
     ("checkout_sessions", &["record", "email_key"]),
     // Deleted or replaced by `replace_body`.
-    ("jobs", &["body"]),
+    ("deliveries", &["body"]),
 ];
 
 pub async fn customers(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
@@ -107,17 +108,17 @@ const REWRITES: [&str; 2] = [
 ];
 
 /// Has a server take out of its pages what was erased. `vacuum` alone frees the space of dead rows
-/// and leaves their bytes in it. So tables are rewritten; those of jobs are not, because intake would
-/// stand still: their free space is written over ([`OVERWRITE`]).
+/// and leaves their bytes in it. So tables are rewritten; that of deliveries is not, because intake would
+/// stand still: its free space is written over ([`OVERWRITE`]).
 pub async fn clear(db: &Db) -> Result<()> {
     db.on_server(&[
         "set statement_timeout = 0",
-        "vacuum (truncate off) customers, orders, payments, checkout_sessions, jobs,
+        "vacuum (truncate off) customers, orders, payments, checkout_sessions, deliveries,
                                events, privacy_keys",
         "begin",
         OVERWRITE,
         "rollback",
-        "vacuum jobs",
+        "vacuum deliveries",
     ])
     .await?;
     let mut cleared = Ok(());
@@ -134,16 +135,16 @@ pub async fn clear(db: &Db) -> Result<()> {
     cleared
 }
 
-/// Fills the free space of the jobs' pages with rows of no meaning, which no transaction ever sees,
+/// Fills the free space of the deliveries' pages with rows of no meaning, which no transaction ever sees,
 /// because the one that writes them is undone. They are as large as fits, then smaller and smaller;
 /// of each size so many until they are put behind the end of the table, because no page has room for
 /// one any more, or until there are enough of them: 600 MiB in all. What is left in a page is less than
-/// the smallest row takes, 100 bytes. First rows of the table itself; then bodies of the table beside it where large
+/// the smallest row takes, 68 bytes. First rows of the table itself; then bodies of the table beside it where large
 /// ones are kept, in pieces of 1996 bytes, four a page, so that the rest of one goes wherever it fits.
 /// Their ids are a sequence, at one end of the index; two workers at once wait for each other.
 const OVERWRITE: &str = "do $$
 declare
-    bodies oid := (select reltoastrelid from pg_class where oid = to_regclass('jobs'));
+    bodies oid := (select reltoastrelid from pg_class where oid = to_regclass('deliveries'));
     noise bytea := (select string_agg(uuid_send(gen_random_uuid()), '')
                     from generate_series(1, 1024));
     pages bigint;
@@ -156,11 +157,10 @@ begin
                                 24, 16, 8, 0]
     loop
         loop
-            pages := pg_relation_size('jobs') / 8192;
+            pages := pg_relation_size('deliveries') / 8192;
             with filler as (
-                insert into jobs (id, queue, kind, source, state, attempts, run_at, created_at,
-                                  last_error)
-                select cast(lpad(to_hex(number + n), 32, '0') as uuid), '', '', '', 'filler', 0, 0, 0,
+                insert into deliveries (id, source, kind, created_at, external_id)
+                select cast(lpad(to_hex(number + n), 32, '0') as uuid), 'internal', '', 0,
                        nullif(repeat('x', size), '')
                 from generate_series(1, 64) as n
                 returning (cast(cast(ctid as text) as point))[0] as page
@@ -176,8 +176,8 @@ begin
         enough := number + case when size = 0 then 30000 else 4000 end;
         loop
             pages := pg_relation_size(bodies) / 8192;
-            insert into jobs (id, queue, kind, source, state, attempts, run_at, created_at, body)
-            select cast(lpad(to_hex(number + n), 32, '0') as uuid), '', '', '', 'filler', 0, 0, 0,
+            insert into deliveries (id, source, kind, created_at, body)
+            select cast(lpad(to_hex(number + n), 32, '0') as uuid), 'internal', '', 0,
                    substr(noise, 1, 4 * 1996 + size)
             from generate_series(1, 64) as n;
             number := number + 64;
@@ -267,7 +267,7 @@ pub async fn scan(
 /// are fewer.
 pub async fn last_of(db: &Db, shop: &str, after: JobId, step: i64) -> Result<Option<JobId>> {
     db.query(
-        "select id from jobs
+        "select id from deliveries
          where coalesce(shop, '') = $1 and id > $2 and body is not null and source <> 'internal'
          order by id limit 1 offset $3",
     )
@@ -278,19 +278,31 @@ pub async fn last_of(db: &Db, shop: &str, after: JobId, step: i64) -> Result<Opt
     .await
 }
 
-const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
-     where coalesce(shop, '') = $12 and id > $1 and id <= $10
+/// Reads deliveries with what a [`Kept`] has.
+macro_rules! kept {
+    ($which:literal) => {
+        concat!(
+            "select deliveries.id, deliveries.kind, deliveries.shop, body, state
+             from deliveries left join jobs on jobs.id = deliveries.id ",
+            $which
+        )
+    };
+}
+
+const MAY_BE_ABOUT: &str = kept!(
+    "where coalesce(deliveries.shop, '') = $12 and deliveries.id > $1 and deliveries.id <= $10
        and body is not null and source <> 'internal'
        and (source = 'payment' or state <> 'done' or object_id in ($13..) or subject in ($13..)
             or (contains(body, $2..$9)))
-     order by id limit $11";
+     order by deliveries.id limit $11"
+);
 
 /// The next deliveries after the job `after` that still have their bodies, whomever they are about.
 pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>> {
-    db.query(
-        "select id, kind, shop, body, state from jobs
-         where id > $1 and body is not null and source <> 'internal' order by id limit $2",
-    )
+    db.query(kept!(
+        "where deliveries.id > $1 and body is not null and source <> 'internal'
+         order by deliveries.id limit $2"
+    ))
     .bind(after)
     .bind(limit)
     .all(Kept::from_row)
@@ -299,23 +311,19 @@ pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>>
 
 /// The jobs with these ids that still have their bodies.
 pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
-    db.query(
-        "select id, kind, shop, body, state from jobs
-         where body is not null and id in ($1..)",
-    )
-    .bind(ids)
-    .all(Kept::from_row)
-    .await
+    db.query(kept!("where body is not null and deliveries.id in ($1..)"))
+        .bind(ids)
+        .all(Kept::from_row)
+        .await
 }
 
 /// The payment events of the jobs after `after` up to `until` that still have their bodies.
 pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {
-    db.query(
-        "select id, kind, shop, body, state from jobs
-         where coalesce(shop, '') = '' and id > $1 and id <= $2
+    db.query(kept!(
+        "where coalesce(deliveries.shop, '') = '' and deliveries.id > $1 and deliveries.id <= $2
            and body is not null and source <> 'internal' and source = 'payment'
-         order by id",
-    )
+         order by deliveries.id"
+    ))
     .bind(after)
     .bind(until)
     .all(Kept::from_row)
@@ -325,7 +333,7 @@ pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<K
 /// Replaces the body of a job by the part that may stay, or by nothing if `body` is None. False
 /// when the job has no body any more.
 pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Result<bool> {
-    tx.query("update jobs set body = $1 where id = $2 and body is not null")
+    tx.query("update deliveries set body = $1 where id = $2 and body is not null")
         .bind(body)
         .bind(id)
         .changed_one()

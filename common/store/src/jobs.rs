@@ -1,5 +1,5 @@
-//! The `jobs` table. Every change of a job's state is a guarded update, so a job leaves `ready`
-//! only once, however many workers have its id.
+//! The `jobs` table: how far the work of each delivery is. Every change of a job's state is a guarded update,
+//! so a job leaves `ready` only once, however many workers have its id.
 
 pub mod arrived;
 pub mod ended;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::deliveries;
 use crate::events::first_id;
 use crate::sql::{Db, FromRow, Result, Row, Tx, column};
 use domain::job::{Job, JobId, Kind, Queue, Source, State};
@@ -46,25 +47,19 @@ pub struct NewJob {
     pub created_at: Timestamp,
 }
 
+/// Inserts jobs with their deliveries.
 pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
+    deliveries::insert(tx, jobs).await?;
     let rows = jobs.iter().map(|job| {
         [
             column("id", job.id),
             column("queue", job.queue.into_str()),
             column("kind", &job.kind),
-            column("source", job.source.into_str()),
             column("shop", &job.shop),
-            column("external_id", &job.external_id),
-            column("object_id", &job.object_id),
-            column("subject", &job.subject),
-            column("api_version", &job.api_version),
-            column("body", job.body.as_ref()),
             column("state", job.state.into_str()),
             column("run_at", job.run_at),
             column("notified_at", job.notified_at),
             column("deadline_at", job.deadline_at),
-            column("trace", &job.trace),
-            column("traceparent", trace::column(job.traceparent)),
             column("created_at", job.created_at),
             column(
                 "finished_at",
@@ -86,22 +81,6 @@ pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
         .await
 }
 
-/// When the latest delivery of each source came, by the name of the source. Only the newest jobs are
-/// looked at, so a source is missing that has sent nothing for long.
-pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
-    const LOOKED_AT: i64 = 10_000;
-    db.query(
-        "select source, max(created_at) as latest
-         from (select source, created_at from jobs order by id desc limit $1) as newest
-         where source <> 'internal'
-         group by source
-         order by source",
-    )
-    .bind(LOOKED_AT)
-    .all(|row| Ok((row.get("source")?, row.get("latest")?)))
-    .await
-}
-
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id. Those of a kind that this
 /// version does not know are left out, and wait for a version that does.
 ///
@@ -111,12 +90,12 @@ pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let found: Vec<Option<Job>> = db
         .query(
-            "select id, kind, shop, body, attempts, unfinished_attempts, deadline_at, trace,
-                traceparent, created_at
-         from jobs
-         where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
-           and id in ($2..)
-         order by id",
+            "select jobs.id, jobs.kind, jobs.shop, body, attempts, unfinished_attempts, deadline_at,
+                trace, traceparent, jobs.created_at
+         from jobs left join deliveries on deliveries.id = jobs.id
+         where state not in ('done', 'dead') and (run_at <= $1 or run_at = jobs.created_at)
+           and jobs.id in ($2..)
+         order by jobs.id",
         )
         .bind(now.0)
         .bind(ids.to_vec())
@@ -292,13 +271,16 @@ pub async fn requeue_as_seen(
     now: Timestamp,
     notified_at: Option<Timestamp>,
 ) -> Result<bool> {
+    // Its body may be cut at this moment. `deliveries::cut_bodies` locks the row of the job as well, and
+    // the second statement sees what was committed before the lock was granted.
+    state(tx, job.id).await?;
     tx
         .query(
             "update jobs
              set state = 'ready', attempts = 0, unfinished_attempts = 0, run_at = $1, notified_at = $2,
                  finished_at = null
              where id = $3 and state = $4 and finished_at = $5 and discarded_at is null
-               and body is not null",
+               and exists (select 1 from deliveries where deliveries.id = jobs.id and body is not null)",
         )
         .bind(now.0)
         .bind(notified_at.map(|at| at.0))
@@ -311,15 +293,20 @@ pub async fn requeue_as_seen(
 /// Discards a dead job: it becomes done, loses its body, and is never run again. False when it is
 /// no longer dead, or was requeued and died again since it was seen.
 pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<bool> {
-    tx.query(
-        "update jobs set state = 'done', discarded_at = $1, body = null
-         where id = $2 and state = 'dead' and finished_at = $3",
-    )
-    .bind(now.0)
-    .bind(job.id)
-    .bind(job.finished_at.0)
-    .changed_one()
-    .await
+    let discarded = tx
+        .query(
+            "update jobs set state = 'done', discarded_at = $1
+             where id = $2 and state = 'dead' and finished_at = $3",
+        )
+        .bind(now.0)
+        .bind(job.id)
+        .bind(job.finished_at.0)
+        .changed_one()
+        .await?;
+    if discarded {
+        deliveries::forget_body(tx, job.id).await?;
+    }
+    Ok(discarded)
 }
 
 /// Counts a run before it starts, and returns how many runs in a row, with this one, have not
@@ -511,24 +498,6 @@ pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
     Ok(known)
 }
 
-/// Deletes the bodies of at most `limit` jobs that finished before `before`.
-pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
-    db.transact(
-        "update jobs set body = null
-         where id in (
-             select id from jobs
-             where state = 'done' and body is not null and finished_at < $1
-             order by finished_at
-             limit $2
-             for update skip locked
-         )",
-    )
-    .bind(before.0)
-    .bind(limit)
-    .execute()
-    .await
-}
-
 /// The state of a job, which is locked. None when there is no such job.
 pub async fn state(tx: &mut Tx, id: JobId) -> Result<Option<State>> {
     tx.query("select state from jobs where id = $1 for update")
@@ -537,27 +506,27 @@ pub async fn state(tx: &mut Tx, id: JobId) -> Result<Option<State>> {
         .await
 }
 
-/// Deletes the body of one job, whatever its state.
-pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
-    tx.query("update jobs set body = null where id = $1")
-        .bind(id)
-        .done()
-        .await
-}
-
-/// A statement that reads jobs with what a [`Summary`] has.
+/// A statement that reads jobs with what a [`Summary`] has: found among the jobs, or among the deliveries.
 macro_rules! summaries {
-    ($which:literal) => {
+    (of jobs $which:literal) => {
+        summaries!("jobs left join deliveries", $which)
+    };
+    (of deliveries $which:literal) => {
+        summaries!("deliveries left join jobs", $which)
+    };
+    ($tables:literal, $which:literal) => {
         concat!(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at,
-                    discarded_at, cast(length(body) as bigint) as body_bytes
-             from jobs ",
+            "select jobs.id, queue, jobs.kind, source, jobs.shop, external_id, object_id, api_version,
+                    state, attempts, run_at, last_error, trace, traceparent, jobs.created_at,
+                    finished_at, discarded_at, cast(length(body) as bigint) as body_bytes
+             from ",
+            $tables,
+            " on deliveries.id = jobs.id ",
             $which
         )
     };
 }
-pub(super) use summaries;
+pub(crate) use summaries;
 
 /// A job as an operator sees it: everything but the body.
 #[derive(Clone, Debug, serde::Serialize, FromRow)]
@@ -667,22 +636,23 @@ const APART: Duration = Duration::from_mins(10);
 /// next page. Jobs that arrive meanwhile come before the first page and move no other.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let all = || {
-        db.query(summaries!(
+        db.query(summaries!(of jobs
             "where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
-               and ($3 = '' or lower(kind) like $3 escape '!')
-               and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
-               and id >= $7 and id < $8
-             order by id desc
+               and ($3 = '' or lower(jobs.kind) like $3 escape '!')
+               and ($4 = '' or jobs.shop = $4) and jobs.created_at >= $5 and jobs.created_at < $6
+               and jobs.id >= $7 and jobs.id < $8
+             order by jobs.id desc
              limit $9"
         ))
     };
     let of_object = || {
-        db.query(summaries!(
+        db.query(summaries!(of deliveries
             "where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
-               and ($3 = '' or lower(kind) like $3 escape '!')
-               and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
-               and id >= $7 and id < $8 and object_id = $10
-             order by object_id desc, id desc
+               and ($3 = '' or lower(deliveries.kind) like $3 escape '!')
+               and ($4 = '' or deliveries.shop = $4)
+               and deliveries.created_at >= $5 and deliveries.created_at < $6
+               and deliveries.id >= $7 and deliveries.id < $8 and object_id = $10
+             order by object_id desc, deliveries.id desc
              limit $9"
         ))
     };
@@ -714,9 +684,9 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
 /// The newest jobs that are about an object of this shop, at most `limit`, the newest first. The
 /// empty shop means the jobs whose delivery named none.
 pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Summary>> {
-    db.query(summaries!(
-        "where object_id = $1 and coalesce(shop, '') = $2
-             order by object_id desc, id desc
+    db.query(summaries!(of deliveries
+        "where object_id = $1 and coalesce(deliveries.shop, '') = $2
+             order by object_id desc, deliveries.id desc
              limit $3"
     ))
     .bind(object_id)
@@ -727,23 +697,10 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
 }
 
 pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
-    db.query(summaries!("where id = $1"))
+    db.query(summaries!(of jobs "where jobs.id = $1"))
         .bind(id)
         .first(Summary::from_row)
         .await
-}
-
-/// The body of a job, if it still has one.
-pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
-    let row = db
-        .query("select body from jobs where id = $1")
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    let body = row
-        .map(|row| row.get::<Option<Vec<u8>>>("body"))
-        .transpose()?;
-    Ok(body.flatten().map(Bytes::from))
 }
 
 pub async fn is_any_dead(db: &Db) -> Result<bool> {

@@ -11,6 +11,7 @@ pub mod checkout_sessions;
 pub mod checkouts;
 pub mod console_sessions;
 pub mod customers;
+pub mod deliveries;
 pub mod device_code_requests;
 pub mod device_codes;
 pub mod endpoints;

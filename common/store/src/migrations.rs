@@ -246,8 +246,9 @@ async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
 /// removed and the planner learns how many there are: of a hundred million jobs that takes days, and meanwhile
 /// the first places of the indexes that the sweep reads fill with entries of rows that are gone. And a changed
 /// order finds room in the page where it stands, so that no index is written for it.
-const PARAMETERS: [(&str, &str, &str); 5] = [
+const PARAMETERS: [(&str, &str, &str); 6] = [
     ("jobs", "autovacuum_", VACUUM_OFTEN),
+    ("deliveries", "autovacuum_", VACUUM_OFTEN),
     ("webhook_ids", "autovacuum_", VACUUM_OFTEN),
     ("events", "autovacuum_", VACUUM_OFTEN),
     ("outgoing_webhooks", "autovacuum_", VACUUM_OFTEN),

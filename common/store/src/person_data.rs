@@ -161,8 +161,7 @@ pub const EXPORTED: &[Table] = &[
        Phones "shop = $1 and customer_id is null and phone_key in ($2..)"),
 ];
 
-/// The fields of a delivery in the export. A delivery is a job that came from a provider and
-/// still has its body.
+/// The fields of a delivery in the export. It came from a provider and still has its body.
 pub const DELIVERY: &[&str] = &[
     "id",
     "kind",
@@ -337,8 +336,9 @@ pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Re
     let end = erasure::last_of(db, shop, scan.after, step).await?;
     let rows = db
         .query(
-            "select id, kind, source, state, shop, object_id, subject from jobs
-             where coalesce(shop, '') = $1 and id > $2 and id <= $3
+            "select deliveries.id, deliveries.kind, state, object_id, subject
+             from deliveries left join jobs on jobs.id = deliveries.id
+             where coalesce(deliveries.shop, '') = $1 and deliveries.id > $2 and deliveries.id <= $3
                and body is not null and source <> 'internal'",
         )
         .bind(shop.as_str())
@@ -397,7 +397,7 @@ pub async fn deliveries(db: &Db, scan: &Scan, request: Uuid) -> Result<Vec<Map<S
     for ids in ids.chunks(BODIES) {
         let rows = db
             .query(
-                "select id, kind, source, shop, external_id, created_at, body from jobs
+                "select id, kind, source, shop, external_id, created_at, body from deliveries
                  where body is not null and id in ($1..)",
             )
             .bind(ids.to_vec())

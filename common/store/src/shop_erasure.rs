@@ -276,7 +276,7 @@ async fn page(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Resul
     Ok(ScanPage { last, found })
 }
 
-/// Deletes jobs in any state, their attempts, and the ids of their deliveries. A run that is under way finds its
+/// Deletes jobs in any state, their attempts, and their deliveries with the ids of these. A run that is under way finds its
 /// job gone and has no effect. Jobs of requests that are still open stay: those requests end by
 /// themselves, and their deadlines are watched until then.
 pub async fn delete_jobs(
@@ -295,23 +295,24 @@ pub async fn delete_jobs(
         .map(|row| row.get("id"))
         .collect::<Result<_>>()?;
     let ids: Vec<Uuid> = ids.into_iter().filter(|id| !open.contains(id)).collect();
-    let rows = tx
+    let ids: BTreeSet<Uuid> = tx
         .query(
-            "select id, source, external_id from jobs where shop = $1 and id in ($2..)
+            "select id from jobs where shop = $1 and id in ($2..)
              order by id for update",
         )
         .bind(shop)
         .bind(ids)
-        .fetch_all()
+        .all(|row| row.get("id"))
         .await?;
-    let mut ids = BTreeSet::new();
-    let mut deliveries: Vec<(String, String)> = Vec::new();
-    for row in &rows {
-        ids.insert(row.get::<Uuid>("id")?);
-        if let Some(external_id) = row.get("external_id")? {
-            deliveries.push((row.get("source")?, external_id));
-        }
-    }
+    let deleted = tx
+        .query(
+            "delete from deliveries where id in ($1..)
+             returning source, coalesce(external_id, '') as external_id",
+        )
+        .bind(ids.iter().copied().collect::<Vec<_>>());
+    let deliveries: Vec<(String, String)> = deleted
+        .all(|row| Ok((row.get("source")?, row.get("external_id")?)))
+        .await?;
     let deliveries = deliveries.iter().map(|(source, id)| (&**source, &**id));
     let forgotten = webhook_ids::forget(tx, deliveries, &ids).await?;
     add(counts, "webhook_ids", forgotten);

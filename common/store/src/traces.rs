@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use crate::jobs::Summary;
+use crate::jobs::{Summary, summaries};
 use crate::sql::{Db, FromRow, Result, Row};
 use crate::webhook_ids::{self, DeliveryId};
 use domain::job::{JobId, Source};
@@ -14,8 +14,8 @@ use domain::trace::{TraceContext, TraceId, stored};
 /// How many jobs one id may lead to at most. Clients may use a request id again.
 const MOST: i64 = 100;
 
-/// The traces to which an id belongs. When no delivery with this id is remembered any more, all jobs are
-/// searched.
+/// The traces to which an id belongs. When no delivery with this id is remembered any more, all
+/// deliveries are searched.
 pub async fn of(db: &Db, id: &str) -> Result<BTreeSet<TraceId>> {
     let mut jobs = remembered(db, id).await?;
     if jobs.is_empty() && Uuid::try_parse(id).is_err() {
@@ -39,13 +39,13 @@ async fn belonging(db: &Db, id: &str, mut jobs: Vec<JobId>) -> Result<BTreeSet<T
         jobs.push(id);
     }
     let asked = db
-        .query("select id, traceparent from jobs where trace = $1 order by id desc limit $2")
+        .query("select id, traceparent from deliveries where trace = $1 order by id desc limit $2")
         .bind(id)
         .bind(MOST)
         .fetch_all();
     traces.extend(read(&asked.await?)?);
     let found = db
-        .query("select id, traceparent from jobs where id in ($1..)")
+        .query("select id, traceparent from deliveries where id in ($1..)")
         .bind(jobs)
         .fetch_all();
     traces.extend(read(&found.await?)?);
@@ -61,10 +61,10 @@ async fn remembered(db: &Db, id: &str) -> Result<Vec<JobId>> {
     Ok(jobs)
 }
 
-/// The jobs of deliveries with this id, found among all jobs.
+/// The jobs of deliveries with this id, found among all of them.
 async fn forgotten(db: &Db, id: &str) -> Result<Vec<JobId>> {
     let rows = db
-        .query("select id from jobs where external_id = $1 order by id desc limit $2")
+        .query("select id from deliveries where external_id = $1 order by id desc limit $2")
         .bind(id)
         .bind(MOST)
         .fetch_all()
@@ -90,26 +90,19 @@ fn read(rows: &[Row]) -> Result<Vec<TraceId>> {
 /// if it were sorted by id alone.
 pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec<Summary>> {
     let carried = db
-        .query(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
-                    cast(length(body) as bigint) as body_bytes
-             from jobs
-             where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
-             order by substr(traceparent, 4, 32), id
-             limit $1",
-        )
+        .query(summaries!(of deliveries
+            "where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
+             order by substr(traceparent, 4, 32), deliveries.id
+             limit $1"
+        ))
         .bind(limit)
         .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
         .fetch_all()
         .await?;
     let first = db
-        .query(
-            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
-                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
-                    cast(length(body) as bigint) as body_bytes
-             from jobs where traceparent is null and id in ($1..)",
-        )
+        .query(summaries!(of deliveries
+            "where traceparent is null and deliveries.id in ($1..)"
+        ))
         .bind(traces.iter().map(|trace| trace.uuid()).collect::<Vec<_>>())
         .fetch_all()
         .await?;

@@ -6,6 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::operator_view;
 use operators::fields::{self, NotShown, Reason};
+use store::deliveries;
 use store::jobs;
 use uuid::Uuid;
 
@@ -30,7 +31,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let id = visit.id()?;
     let job = jobs::show(visit.db(), id).await?;
     let job = job.ok_or(Error::Unknown("job"))?;
-    let body = jobs::body(visit.db(), id).await?;
+    let body = deliveries::body(visit.db(), id).await?;
     let body = body.filter(|body| !body.is_empty());
     let text = body.map(|body| {
         let view = operator_view(&job.kind, job.source == "internal", &body);

@@ -12,6 +12,7 @@ use domain::time::Timestamp;
 use operators::jobs::as_ended;
 use platform::clock::Clock;
 use platform::terminal;
+use store::deliveries;
 use store::job_attempts;
 use store::jobs::ended::{self, Filter, Group};
 use store::jobs::operate::{self, Action};
@@ -188,7 +189,7 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
             job.state
         );
     }
-    let body = jobs::body(db, id).await?.unwrap_or_default();
+    let body = deliveries::body(db, id).await?.unwrap_or_default();
     let body = operator_view(&job.kind, job.source == "internal", &body);
     if json {
         return table::print_json(&to_json(&job, &body)?);

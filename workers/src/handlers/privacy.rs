@@ -23,6 +23,7 @@ use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::{Export, Exports};
 use serde_json::{Value, json};
+use store::deliveries;
 use store::erasures;
 use store::jobs;
 use store::privacy_requests;
@@ -180,7 +181,7 @@ async fn note(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> R
     let receipt = receipt(outbox, job, &request, done);
     privacy_requests::set_receipt(tx, job.id, &receipt).await?;
     // Its body names the customer, and nobody will need it again.
-    jobs::forget_body(tx, job.id).await?;
+    deliveries::forget_body(tx, job.id).await?;
     let completed = PrivacyEvent::RequestCompleted {
         topic: topic.into_str().to_owned(),
         customer_id: request.person.id.map(|id| id.to_string()),

@@ -16,7 +16,8 @@ const CALM: Duration = Duration::from_millis(1_500);
 
 /// Whether a delivery has a job.
 pub async fn has_job(db: &Db, id: &str) -> bool {
-    let job = db.query("select 1 from jobs where external_id = $1 or external_id like $1 || '/%'");
+    let job =
+        db.query("select 1 from deliveries where external_id = $1 or external_id like $1 || '/%'");
     job.bind(id).is_any().await.unwrap()
 }
 
@@ -94,7 +95,11 @@ pub async fn at_rest(installation: &Installation, database: &Database, deliverie
     let db = &installation.db;
     let mut wrong = Vec::new();
     let rows = db
-        .query("select id, kind, state, object_id, external_id, claims, coalesce(last_error, '') as error from jobs")
+        .query(
+            "select jobs.id, jobs.kind, state, object_id, external_id, claims,
+                    coalesce(last_error, '') as error
+             from jobs left join deliveries on deliveries.id = jobs.id",
+        )
         .fetch_all();
     let rows = rows.await.unwrap();
     for delivery in deliveries {

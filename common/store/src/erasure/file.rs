@@ -104,7 +104,8 @@ async fn due_since(db: &Db, then: Timestamp) -> Result<Timestamp> {
 async fn is_quiet(db: &Db, now: Timestamp, lull: Duration) -> Result<bool> {
     let row = db
         .query(
-            "select 1 as busy from (select created_at from jobs order by id desc limit 1) as newest
+            "select 1 as busy
+             from (select created_at from deliveries order by id desc limit 1) as newest
              where created_at > $2
              union all
              select 1 as busy from jobs

@@ -31,7 +31,7 @@ pub struct Arrived {
 
 /// The ids of the newest jobs with an id after this one, the newest first.
 pub async fn latest(db: &Db, after: JobId, limit: usize) -> Result<Vec<JobId>> {
-    db.query("select id from jobs where id > $1 order by id desc limit $2")
+    db.query("select id from deliveries where id > $1 order by id desc limit $2")
         .bind(after)
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .all(|row| row.get("id"))
@@ -44,11 +44,11 @@ pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
     for ids in ids.chunks(500) {
         let part: Vec<Arrived> = db
             .query(
-                "select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
-                        created_at, finished_at, discarded_at
-                 from jobs
-                 where source <> 'internal' and id in ($1..)
-                 order by id",
+                "select deliveries.id, source, deliveries.kind, deliveries.shop, external_id, object_id,
+                        state, attempts, last_error, deliveries.created_at, finished_at, discarded_at
+                 from deliveries join jobs on jobs.id = deliveries.id
+                 where source <> 'internal' and deliveries.id in ($1..)
+                 order by deliveries.id",
             )
             .bind(ids.to_vec())
             .all(Arrived::from_row)
@@ -80,15 +80,15 @@ pub async fn page(
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let deliveries: Vec<Arrived> = db
         .query(
-            "select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
-                    created_at, finished_at, discarded_at
-             from (select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
-                          created_at, finished_at, discarded_at
-                   from jobs where id < $1 order by id desc limit $2) as newest
+            "select newest.id, source, newest.kind, newest.shop, external_id, object_id, state, attempts,
+                    last_error, newest.created_at, finished_at, discarded_at
+             from (select id, source, kind, shop, external_id, object_id, created_at
+                   from deliveries where id < $1 order by id desc limit $2) as newest
+             left join jobs on jobs.id = newest.id
              where source <> 'internal'
-               and ($3 = '' or source = $3) and ($4 = '' or lower(kind) like $4 escape '!')
-               and ($5 = '' or shop = $5) and ($6 = '' or state = $6)
-             order by id desc
+               and ($3 = '' or source = $3) and ($4 = '' or lower(newest.kind) like $4 escape '!')
+               and ($5 = '' or newest.shop = $5) and ($6 = '' or state = $6)
+             order by newest.id desc
              limit $7",
         )
         .bind(before)
@@ -103,7 +103,7 @@ pub async fn page(
         return Ok(Page::full(deliveries, |it| it.id));
     }
     let last = db
-        .query("select id from jobs where id < $1 order by id desc limit 1 offset $2")
+        .query("select id from deliveries where id < $1 order by id desc limit 1 offset $2")
         .bind(before)
         .bind(LOOKED_THROUGH - 1)
         .fetch_optional()

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{LOOKED_THROUGH, Page, Summary, summaries};
+use super::{APART, LOOKED_THROUGH, Page, Summary, summaries};
+use crate::events::first_id;
 use crate::sql::{Db, FromRow, Query, Result};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
@@ -140,6 +141,15 @@ macro_rules! matching {
     };
 }
 
+/// Reads jobs with what an [`Ended`] has.
+macro_rules! ended {
+    () => {
+        "select id, queue, kind, shop, state, created_at, finished_at,
+                (select source from deliveries where deliveries.id = jobs.id) as source
+         from jobs"
+    };
+}
+
 /// The newest dead jobs of the queue $1, until the job that died at $7 with the id $8, at most $9.
 macro_rules! newest {
     ($columns:literal) => {
@@ -167,11 +177,7 @@ fn filtered<'t, 'v>(query: Query<'t, 'v>, queue: &'v str, filter: &'v Filter) ->
 
 /// Every dead job that matches, sorted by id.
 pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
-    let query = db.query(concat!(
-        "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
-         where state = 'dead' and ",
-        matching!()
-    ));
+    let query = db.query(concat!(ended!(), " where state = 'dead' and ", matching!()));
     // If the statement sorted them, SQLite would go through all jobs in the sequence of their ids.
     let query = filtered(query, filter.queue(), filter);
     let mut jobs: Vec<Ended> = query.all(Ended::from_row).await?;
@@ -202,8 +208,8 @@ pub async fn after(
             _ => (Timestamp(i64::MIN), JobId::nil()),
         };
         let query = db.query(concat!(
-            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
-             where state = 'dead' and queue = $1 and ",
+            ended!(),
+            " where state = 'dead' and queue = $1 and ",
             matching!(),
             " and finished_at >= $7 and (finished_at > $7 or id > $8)
              order by finished_at, id
@@ -365,7 +371,9 @@ async fn summaries(db: &Db, found: &[(Timestamp, JobId)]) -> Result<Vec<Summary>
     let mut jobs = Vec::new();
     for ids in found.chunks(500) {
         let ids: Vec<JobId> = ids.iter().map(|(_, id)| *id).collect();
-        let query = db.query(summaries!("where id in ($1..)")).bind(ids);
+        let query = db
+            .query(summaries!(of jobs "where jobs.id in ($1..)"))
+            .bind(ids);
         jobs.extend(query.all::<_, Vec<_>>(Summary::from_row).await?);
     }
     // One that was run again meanwhile is in its place, too.
@@ -462,19 +470,22 @@ fn without_numbers(error: &str) -> String {
 /// Every done job that matches and still has its body, sorted by id.
 pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     db.query(
-        "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+        "select deliveries.id, queue, deliveries.kind, source, deliveries.shop, state,
+                deliveries.created_at, finished_at
+         from deliveries join jobs on jobs.id = deliveries.id
          where state = 'done' and body is not null
            and ($1 = '' or queue = $1)
-           and ($2 = '' or lower(kind) like $2 escape '!')
-           and ($3 = '' or shop = $3)
-           and finished_at >= $4 and created_at >= $4 and created_at < $5
-         order by id",
+           and ($2 = '' or lower(deliveries.kind) like $2 escape '!')
+           and ($3 = '' or deliveries.shop = $3)
+           and deliveries.created_at >= $4 and deliveries.created_at < $5 and deliveries.id >= $6
+         order by deliveries.id",
     )
     .bind(filter.queue())
     .bind(filter.kind())
     .bind(filter.shop.as_str())
     .bind(filter.arrived_from.0)
     .bind(filter.arrived_until.0)
+    .bind(first_id(filter.arrived_from.minus(APART)))
     .all(Ended::from_row)
     .await
 }

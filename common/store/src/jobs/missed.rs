@@ -227,7 +227,8 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
                  order by id
                  for update skip locked
              )
-             returning id, kind, traceparent",
+             returning id, kind,
+                       (select traceparent from deliveries where deliveries.id = jobs.id) as traceparent",
         )
         .bind(now.0)
         .bind(ids.to_vec())
@@ -253,7 +254,9 @@ pub async fn take_lost(
 ) -> Result<Vec<DueJob>> {
     let rows = tx
         .query(
-            "select id, kind, notified_at, traceparent from jobs
+            "select id, kind, notified_at,
+                    (select traceparent from deliveries where deliveries.id = jobs.id) as traceparent
+             from jobs
              where state = 'ready' and notified_at is not null and queue = $1
                and (notified_at < $2 or notified_at > $3) and run_at <= $2
              order by notified_at

@@ -89,7 +89,8 @@ pub async fn page(
     let begin = after.unwrap_or(NEWEST);
     let jobs: Vec<Failing> = db
         .query(
-            "select jobs.id, jobs.kind, jobs.shop, jobs.object_id, jobs.attempts, jobs.run_at,
+            "select jobs.id, jobs.kind, jobs.shop, jobs.attempts, jobs.run_at,
+                    (select object_id from deliveries where deliveries.id = jobs.id) as object_id,
                     newest.started_at, newest.error, newest.status
              from (select job_id, number, started_at, error, status from job_attempts
                    where started_at >= $1 and started_at <= $2 and (started_at < $2 or job_id < $3)

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Export, RequestEntry, export_removed, find, set_confirmed, set_state, state};
 use crate::sql::{self, Db};
-use crate::{audit, export_links, jobs};
+use crate::{audit, deliveries, export_links, jobs};
 use domain::privacy::{State, Topic};
 use domain::time::Timestamp;
 
@@ -105,9 +105,10 @@ pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> 
         return Err(ActionRefused::Duty);
     }
     let mut tx = db.begin().await?;
-    // This also locks the job, so that `finish` does not skip it.
-    jobs::forget_body(&mut tx, id).await?;
+    // This locks the job, so that `finish` does not skip it.
+    jobs::state(&mut tx, id).await?;
     jobs::finish(&mut tx, &[id], by.now).await?;
+    deliveries::forget_body(&mut tx, id).await?;
     if !set_state(&mut tx, id, &[State::Held], State::Cancelled, by.now).await? {
         let state = state(&mut tx, id).await?.ok_or(ActionRefused::Unknown)?;
         tx.rollback().await?;

@@ -13,8 +13,8 @@ use operators::findings;
 use platform::clock::Clock;
 use reqwest::Url;
 use store::backlog::{self, Line};
+use store::deliveries;
 use store::endpoints::{self, Endpoint};
-use store::jobs;
 use store::migrations::{self, Compared};
 use store::refused_deliveries::{set, why};
 use store::sql::{self, Db};
@@ -174,7 +174,7 @@ async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
 
 /// When the last delivery of each provider came.
 async fn deliveries(db: &Db, now: Timestamp) -> sql::Result<Finding> {
-    let latest = jobs::latest_deliveries(db).await?;
+    let latest = deliveries::latest(db).await?;
     let of = |source: Source| {
         let mut all = latest.iter();
         let found = all.find(|(name, _)| name == source.into_str());

@@ -223,7 +223,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
     privacy_requests::open(&mut tx, keys, audit::STOREFRONT, &[&job])
         .await
         .unwrap();
-    tx.query("update jobs set body = $1 where id = $2")
+    tx.query("update deliveries set body = $1 where id = $2")
         .bind(body)
         .bind(job.id)
         .execute()

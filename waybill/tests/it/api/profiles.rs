@@ -50,8 +50,10 @@ async fn newest(service: &Service) -> Vec<String> {
     let row = service
         .db()
         .query(
-            "select kind, state, shop, external_id, object_id, subject, api_version, last_error
-             from jobs order by id desc limit 1",
+            "select deliveries.kind, state, deliveries.shop, external_id, object_id, subject, api_version,
+                    last_error
+             from jobs join deliveries on deliveries.id = jobs.id
+             order by jobs.id desc limit 1",
         )
         .fetch_one()
         .await

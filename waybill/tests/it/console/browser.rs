@@ -182,12 +182,13 @@ async fn heavy_the_pages_of_the_console_fit_narrow_and_wide_windows_in_light_and
         .execute(
             "update jobs set state = 'dead', finished_at = created_at,
                     last_error = 'COMMERCE_003: the storefront provider answered 503'
-             where kind = 'orders/create' and object_id in ('3', '4')",
+             where kind = 'orders/create'
+               and id in (select id from deliveries where object_id in ('3', '4'))",
         )
         .await;
     let row = service
         .db()
-        .query("select id from jobs where object_id = '3'");
+        .query("select id from deliveries where object_id = '3'");
     let job: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
     let job = format!("/jobs/{job}");
     for (name, path) in [
@@ -283,7 +284,7 @@ async fn heavy_from_what_needs_me_a_dead_job_runs_again_in_three_clicks() {
     let console = open(&mut service, &mut browser, "ann").await;
     let row = service
         .db()
-        .query("select id from jobs where external_id = 'w-1'");
+        .query("select id from deliveries where external_id = 'w-1'");
     let job: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
     browser.press("Dead: orders/create");
     browser.press(&job.to_string());

@@ -146,10 +146,13 @@ async fn who_watches_sees_each_delivery_and_what_becomes_of_it() {
     assert!(!all.all.contains(CANARY), "{}", all.all);
     // Dead ones alone: the row comes when the job dies.
     let mut tx = service.db().begin().await.unwrap();
-    tx.query("update jobs set state = 'dead', finished_at = created_at where external_id = 'w-3'")
-        .execute()
-        .await
-        .unwrap();
+    tx.query(
+        "update jobs set state = 'dead', finished_at = created_at
+         where id in (select id from deliveries where external_id = 'w-3')",
+    )
+    .execute()
+    .await
+    .unwrap();
     tx.commit().await.unwrap();
     let mut dead = Watch::open(&console, &session, "?state=dead").await;
     dead.row("w-3", "dead").await;

@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use domain::api_key::Role;
-use domain::job::JobId;
+use domain::job::{JobId, Queue, Source};
+use domain::time::Timestamp;
 use operators::endpoints::WantedEndpoint;
 use serde_json::Value;
 use store::audit::By;
+use store::jobs::NewJob;
 use store::leases;
 use uuid::Uuid;
 
 use crate::support::console::{Console, Session, role};
+use crate::support::job;
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::{START, Service, service};
 
@@ -29,15 +32,19 @@ async fn list(console: &Console, session: &Session, path: &str) -> Value {
 /// A call to a provider.
 async fn call(service: &Service, number: u128, kind: &str, state: &str, run_at: i64) -> JobId {
     let id = Uuid::from_u128(number);
+    let new = job::ready(id, Queue::Orders, Source::Internal, kind, Timestamp(run_at));
+    let new = NewJob {
+        object_id: Some("7".to_owned()),
+        ..new
+    };
+    job::insert(service.db(), &[new]).await;
     let mut tx = service.db().begin().await.unwrap();
     tx.query(
-        "insert into jobs (id, queue, kind, source, object_id, state, attempts, run_at, last_error, created_at)
-         values ($1, 'orders', $2, 'internal', '7', $3, 3, $4, 'left alone for a moment', $4)",
+        "update jobs set state = $1, attempts = 3, last_error = 'left alone for a moment'
+         where id = $2",
     )
-    .bind(id)
-    .bind(kind)
     .bind(state)
-    .bind(run_at)
+    .bind(id)
     .execute()
     .await
     .unwrap();
@@ -163,35 +170,36 @@ async fn many_are_dead(service: &Service) {
     service
         .execute(
             "update jobs set state = 'dead', last_error = 'rare', finished_at = 1000, queue = 'orders'
-             where external_id in ('w-1', 'w-2', 'w-3')",
+             where id in (select id from deliveries where external_id in ('w-1', 'w-2', 'w-3'))",
         )
         .await;
     service
         .execute(
             "update jobs set state = 'dead', last_error = 'rare', finished_at = 900, queue = 'payments'
-             where external_id = 'w-4'",
+             where id in (select id from deliveries where external_id = 'w-4')",
         )
         .await;
     service
         .execute(
             "update jobs set state = 'dead', last_error = 'rare', finished_at = 900000, queue = 'payments'
-             where external_id = 'w-5'",
+             where id in (select id from deliveries where external_id = 'w-5')",
         )
         .await;
-    let mut tx = service.db().begin().await.unwrap();
-    for number in 0..2600_u32 {
-        tx.query(
-            "insert into jobs (id, queue, kind, source, state, attempts, run_at, last_error, created_at,
-                               finished_at)
-             values ($1, 'orders', 'orders/updated', 'storefront', 'dead', 12, $2, 'usual', $2, $2)",
+    let usual = |number: u32| {
+        let (id, at) = (
+            Uuid::from_u128(1 + u128::from(number)),
+            Timestamp(10_000 + i64::from(number)),
+        );
+        let kind = "orders/updated";
+        job::ready(id, Queue::Orders, Source::Storefront, kind, at)
+    };
+    job::insert(service.db(), &(0..2600).map(usual).collect::<Vec<_>>()).await;
+    service
+        .execute(
+            "update jobs set state = 'dead', attempts = 12, last_error = 'usual', finished_at = run_at
+             where kind = 'orders/updated'",
         )
-        .bind(Uuid::from_u128(1 + u128::from(number)))
-        .bind(10_000 + i64::from(number))
-        .execute()
-        .await
-        .unwrap();
-    }
-    tx.commit().await.unwrap();
+        .await;
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ async fn an_order(service: &Service, id: i64, customer: i64, word: &str) -> JobI
     deliver(service, &delivery).await;
     let row = service
         .db()
-        .query("select id from jobs where external_id = $1");
+        .query("select id from deliveries where external_id = $1");
     let row = row.bind(format!("order-{id}")).fetch_one().await.unwrap();
     row.get("id").unwrap()
 }

@@ -52,7 +52,7 @@ async fn any_id_leads_to_what_it_belongs_to() {
     );
     let row = service
         .db()
-        .query("select id from jobs where external_id = 'w-1'");
+        .query("select id from deliveries where external_id = 'w-1'");
     let job: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
     let page = format!("/jobs/{job}");
     for what in [

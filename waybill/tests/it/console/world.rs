@@ -66,7 +66,7 @@ fn operator(service: &Service) -> By<'_> {
 pub async fn job(service: &Service, delivery: &str) -> Uuid {
     let row = service
         .db()
-        .query("select id from jobs where external_id = $1")
+        .query("select id from deliveries where external_id = $1")
         .bind(delivery);
     row.fetch_one().await.unwrap().get("id").unwrap()
 }
@@ -105,7 +105,7 @@ pub async fn make(service: &Service) {
         .execute(
             "update jobs set state = 'dead', attempts = 12, finished_at = created_at + 5,
                     last_error = 'COMMERCE_003: the storefront provider answered 503'
-             where external_id in ('s-1', 's-2', 's-3')",
+             where id in (select id from deliveries where external_id in ('s-1', 's-2', 's-3'))",
         )
         .await;
     let now = service.clock().now();
@@ -113,7 +113,7 @@ pub async fn make(service: &Service) {
     tx.query(
         "update jobs set state = 'ready', attempts = 2, run_at = $1, finished_at = null, notified_at = null,
                 last_error = 'the answer was 502'
-         where external_id = 's-4'",
+         where id in (select id from deliveries where external_id = 's-4')",
     )
     .bind(now.0 + 3_600_000)
     .execute()
@@ -126,7 +126,7 @@ pub async fn make(service: &Service) {
         tx.query(
             "insert into job_attempts (job_id, number, started_at, duration_ms, outcome, error, status)
              select id, $1, created_at + $1, 31, 'retried', $2, $3
-             from jobs where external_id in ('s-4', 'w-2')",
+             from deliveries where external_id in ('s-4', 'w-2')",
         )
         .bind(i64::from(number))
         .bind(error)

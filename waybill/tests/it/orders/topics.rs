@@ -955,7 +955,7 @@ async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
         let recorded = place(&kinds, "order.refund_recorded");
         assert!(recorded < place(&kinds, "order.refund_requested"));
     }
-    let jobs = "select count(*) as n from jobs where source = 'internal'";
+    let jobs = "select count(*) as n from deliveries where source = 'internal'";
     assert_eq!(service.count(jobs).await, 0);
     service.stop().await;
 }

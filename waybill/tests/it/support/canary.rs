@@ -157,12 +157,12 @@ pub async fn scan_database(backend: &Backend, found: &mut Found) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Gaps {
     All,
-    /// But not in a page of jobs where no row fits any more (docs/retention.md).
+    /// But not in a page of deliveries where no row fits any more (docs/retention.md).
     ThatRowsFitIn,
 }
 
-/// A row of jobs takes more.
-const SMALLEST_ROW: usize = 100;
+/// A row of deliveries takes more.
+const SMALLEST_ROW: usize = 68;
 
 /// The bytes of the database's own files as they lie, be they in use or not: SQLite's with its log,
 /// a server's with its indexes, with what is kept beside the rows, and with its catalog.
@@ -184,12 +184,12 @@ async fn scan_server_files(backend: &Backend, gaps: Gaps, found: &mut Found) {
     // What it has in memory goes into the files first.
     let written = db.query("checkpoint").execute().await;
     written.expect("the tests' user must be a superuser of the server, to read its files");
-    let jobs = db.query(
+    let deliveries = db.query(
         "select pg_relation_filepath(oid) as rows, pg_relation_filepath(reltoastrelid) as bodies
-         from pg_class where oid = to_regclass('jobs')",
+         from pg_class where oid = to_regclass('deliveries')",
     );
-    let jobs = jobs.fetch_one().await.unwrap();
-    let jobs: [String; 2] = ["rows", "bodies"].map(|of| jobs.get(of).unwrap());
+    let deliveries = deliveries.fetch_one().await.unwrap();
+    let deliveries: [String; 2] = ["rows", "bodies"].map(|of| deliveries.get(of).unwrap());
     let files = db.query(
         "select 'base/' || oid || '/' || name as path
          from pg_database, pg_ls_dir('base/' || oid) as name
@@ -204,7 +204,7 @@ async fn scan_server_files(backend: &Backend, gaps: Gaps, found: &mut Found) {
         // It may have been removed meanwhile.
         let bytes: Option<Vec<u8>> = read.get("bytes").unwrap();
         let mut bytes = bytes.unwrap_or_default();
-        if jobs.contains(&path) && gaps == Gaps::ThatRowsFitIn {
+        if deliveries.contains(&path) && gaps == Gaps::ThatRowsFitIn {
             bytes.chunks_mut(8192).for_each(forget_small_gap);
         }
         scan(&path, &bytes, found);
@@ -225,7 +225,7 @@ fn forget_small_gap(page: &mut [u8]) {
 pub async fn compress_nothing(backend: &Backend) {
     if is_distributed() {
         let db = Db::open(&backend.database_url, 1).await.unwrap();
-        let alter = "alter table jobs alter column body set storage external";
+        let alter = "alter table deliveries alter column body set storage external";
         db.query(alter).execute().await.unwrap();
         db.close().await;
     }

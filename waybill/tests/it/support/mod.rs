@@ -9,6 +9,7 @@ pub mod console;
 pub mod delivery;
 pub mod endpoint;
 pub mod hostile;
+pub mod job;
 pub mod login;
 pub mod object_store;
 pub mod operator;
@@ -434,6 +435,7 @@ impl Service {
             )
             .await;
         assert_eq!(orphans, 0, "an id is remembered together with its job");
+        assert_eq!(self.count(job::ALONE).await, 0, "a delivery has its job");
         let orphans = self
             .count(
                 "select count(*) as n from job_attempts

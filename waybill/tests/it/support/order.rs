@@ -330,7 +330,7 @@ pub async fn no_person_in_events_and_jobs(service: &Service) {
             "{place}: {text}"
         );
     }
-    let jobs = "select body from jobs where source = 'internal' and body is not null";
+    let jobs = "select body from deliveries where source = 'internal' and body is not null";
     for row in service.db().query(jobs).fetch_all().await.unwrap() {
         let body = String::from_utf8(row.get::<Vec<u8>>("body").unwrap()).unwrap();
         assert!(!body.to_lowercase().contains("canary"), "{body}");

@@ -40,8 +40,7 @@ use serde_json::json;
 use store::orders::CHECKOUT;
 use store::people::{self, PersonRows, Sought};
 use store::sql::Tx;
-use store::{erasure, erasures};
-use store::{jobs, privacy_requests};
+use store::{deliveries, erasure, erasures, privacy_requests};
 use uuid::Uuid;
 
 use super::{Done, begun, export};
@@ -199,7 +198,7 @@ pub async fn reapply(
         let noted = noted.map(serde_json::from_value::<Progress>).transpose()?;
         ("customer.erased", Note::Request(job.id), noted)
     } else {
-        let noted = jobs::body(&parts.db, job.id).await?;
+        let noted = deliveries::body(&parts.db, job.id).await?;
         let noted = noted.and_then(|body| serde_json::from_slice::<Again>(&body).ok());
         let orders = erased.named.orders.iter().copied().collect();
         let note = Note::Again(job.id, orders);

@@ -30,7 +30,8 @@ async fn an_accepted_delivery_is_a_committed_job() {
     is(&service, &order("orders/create", 1).id("w-1"), 200, OK).await;
     let job = service
         .db()
-        .query("select queue, kind, source, shop, external_id, object_id, subject, state, body from jobs")
+        .query("select queue, jobs.kind, source, jobs.shop, external_id, object_id, subject, state, body
+             from jobs join deliveries on deliveries.id = jobs.id")
         .fetch_one()
         .await
         .unwrap();
@@ -225,7 +226,7 @@ async fn an_unknown_topic_or_type_is_kept_as_done_so_that_nobody_retries_it() {
 
 /// The API version that is kept with the delivery of this id.
 async fn kept_version(service: &Service, id: &str) -> Option<String> {
-    let query = "select api_version from jobs where external_id = $1";
+    let query = "select api_version from deliveries where external_id = $1";
     let row = service.db().query(query).bind(id).fetch_one().await;
     row.unwrap().get("api_version").unwrap()
 }
@@ -307,7 +308,7 @@ async fn a_request_id_is_taken_kept_with_the_job_and_given_out() {
     assert_eq!(answered.headers()["x-request-id"], "trace-7");
     assert_eq!(
         service
-            .count("select count(*) as n from jobs where trace = 'trace-7'")
+            .count("select count(*) as n from deliveries where trace = 'trace-7'")
             .await,
         1
     );
@@ -321,7 +322,7 @@ async fn a_request_id_is_taken_kept_with_the_job_and_given_out() {
         .to_owned();
     let job = service
         .db()
-        .query("select id, trace from jobs order by id desc limit 1")
+        .query("select id, trace from deliveries order by id desc limit 1")
         .fetch_one()
         .await
         .unwrap();

@@ -35,7 +35,7 @@ async fn signed_in(service: &Service, console: &Console, of: Role) -> (Session, 
 async fn job(service: &Service, delivery: &str) -> Summary {
     let row = service
         .db()
-        .query("select id from jobs where external_id = $1")
+        .query("select id from deliveries where external_id = $1")
         .bind(delivery);
     let id: JobId = row.fetch_one().await.unwrap().get("id").unwrap();
     jobs::show(service.db(), id).await.unwrap().unwrap()
@@ -563,7 +563,10 @@ async fn a_dead_job_is_run_again_once_by_who_may_and_others_see_the_command() {
     assert_eq!(entry[0].object_id, dead.id.to_string());
     // It died again since, so the page that was seen before is out of date.
     service
-        .execute("update jobs set state = 'dead', finished_at = created_at + 9 where external_id = 'w-1'")
+        .execute(
+            "update jobs set state = 'dead', finished_at = created_at + 9
+             where id in (select id from deliveries where external_id = 'w-1')",
+        )
         .await;
     let late = session
         .send(console.post(&format!("{path}/requeue"), &fields))
@@ -632,7 +635,7 @@ async fn a_finished_delivery_is_processed_again_and_a_job_that_waits_runs_now() 
         .execute(
             "update jobs set state = 'ready', attempts = 2, last_error = 'the shelf is away',
                     run_at = run_at + 86400000, finished_at = null
-             where external_id = 'w-1'",
+             where id in (select id from deliveries where external_id = 'w-1')",
         )
         .await;
     let waits = job(&service, "w-1").await;

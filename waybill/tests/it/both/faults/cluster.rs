@@ -24,7 +24,8 @@ async fn processed(product: &Product, db: &Db, seed: u64) -> Duration {
     product.accepts(seed..seed + 1).await;
     let id = format!("w-{seed}");
     within(SOON, "work goes on", async || {
-        let done = "select count(*) as n from jobs where external_id = $1 and state = 'done'";
+        let done = "select count(*) as n from jobs join deliveries on deliveries.id = jobs.id
+                    where external_id = $1 and state = 'done'";
         let done = db.query(done).bind(id.as_str()).fetch_one().await.unwrap();
         done.get::<i64>("n").unwrap() == 1
     })

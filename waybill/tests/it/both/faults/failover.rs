@@ -132,7 +132,8 @@ pub async fn one_effect_each(url: &str, accepted: &BTreeSet<u64>) {
         ready.is_ok_and(|ready| ready == 0)
     })
     .await;
-    let ids = "select external_id from jobs where state = 'done'";
+    let ids = "select external_id from jobs join deliveries on deliveries.id = jobs.id
+               where state = 'done'";
     let ids = db.query(ids).fetch_all().await.unwrap();
     let ids: Vec<String> = ids
         .iter()

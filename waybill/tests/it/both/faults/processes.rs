@@ -214,7 +214,7 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_dead_lettered_and_its_nei
     // Whoever works on order 5 stops there: its row is held. Then the worker is killed, as if
     // the job had ended it.
     let db = Db::open(&backend.database_url, 3).await.unwrap();
-    let poison = "select cast(object_id as bigint) as n from jobs where external_id = 'w-5'";
+    let poison = "select cast(object_id as bigint) as n from deliveries where external_id = 'w-5'";
     let poison = count(&db, poison).await;
     let mut held = db.begin().await.unwrap();
     held.query(
@@ -226,7 +226,8 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_dead_lettered_and_its_nei
     .execute()
     .await
     .unwrap();
-    let unfinished_attempts = "select unfinished_attempts as n from jobs where external_id = 'w-5'";
+    let unfinished_attempts = "select unfinished_attempts as n from jobs
+        where id in (select id from deliveries where external_id = 'w-5')";
     for run in 0..=5 {
         let mut worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
         if run == 0 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::job::{JobId, MAX_UNFINISHED_ATTEMPTS, Queue, Source, State};
 use serde_json::json;
-use store::{job_attempts, jobs};
+use store::{deliveries, job_attempts, jobs};
 use workers::Worker;
 
 use crate::support::backend::is_distributed;
@@ -158,7 +158,8 @@ async fn after_twelve_failures_a_job_is_dead_and_keeps_its_body() {
         service.clock().advance(Duration::from_hours(1));
     }
     assert_eq!(service.jobs(State::Dead).await, 1);
-    let kept = "select count(*) as n from jobs where body is not null and last_error is not null";
+    let kept = "select count(*) as n from jobs join deliveries on deliveries.id = jobs.id
+                where body is not null and last_error is not null";
     assert_eq!(service.count(kept).await, 1);
     service.clock().advance(Duration::from_hours(24));
     mend_orders(&service).await;
@@ -213,7 +214,10 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_dead_lettered_and_it
         assert_eq!(service.answer(&named(id, &id.to_string())).await.0, 200);
     }
     service
-        .execute("update jobs set unfinished_attempts = 5 where external_id = 'w-3'")
+        .execute(
+            "update jobs set unfinished_attempts = 5
+             where id in (select id from deliveries where external_id = 'w-3')",
+        )
         .await;
     assert_eq!(MAX_UNFINISHED_ATTEMPTS, 5);
     let mut service = service;
@@ -226,7 +230,8 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_dead_lettered_and_it
         service.jobs(State::Done).await == 4
     })
     .await;
-    let dead_lettered = "select count(*) as n from jobs where external_id = 'w-3' and state = 'dead' and last_error like '%process ended%'";
+    let dead_lettered = "select count(*) as n from jobs join deliveries on deliveries.id = jobs.id
+        where external_id = 'w-3' and state = 'dead' and last_error like '%process ended%'";
     assert_eq!(service.count(dead_lettered).await, 1);
     assert_eq!(
         service
@@ -321,10 +326,14 @@ async fn expired_ids_and_old_bodies_are_cut() {
         1
     );
     let old = now.minus(service.parts.config.job_retention);
-    assert_eq!(jobs::cut_bodies(db, old, 10).await.unwrap(), 1);
+    let last = deliveries::cut_bodies(db, old, JobId::nil(), 10)
+        .await
+        .unwrap();
+    let next = deliveries::cut_bodies(db, old, last.expect("there is one"), 10).await;
+    assert_eq!(next.unwrap(), None);
     assert_eq!(
         service
-            .count("select count(*) as n from jobs where body is null")
+            .count("select count(*) as n from deliveries where body is null")
             .await,
         1
     );

@@ -60,10 +60,16 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
         )
         .await;
     service
-        .execute("update jobs set last_error = 'the shelf 7 is away' where external_id = 'w-1'")
+        .execute(
+            "update jobs set last_error = 'the shelf 7 is away'
+             where id in (select id from deliveries where external_id = 'w-1')",
+        )
         .await;
     service
-        .execute("update jobs set last_error = 'the shelf 12 is away' where external_id = 'w-2'")
+        .execute(
+            "update jobs set last_error = 'the shelf 12 is away'
+             where id in (select id from deliveries where external_id = 'w-2')",
+        )
         .await;
     let groups = json(&service, &["dead", "summary"]).await;
     let reported: Vec<(i64, &str)> = groups
@@ -326,7 +332,7 @@ async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     let first = ids(&listed).remove(0);
     let text = said(&service, &["dead", "discard", &first]).await;
     assert!(text.contains("never run again"), "{text}");
-    let left = "select count(*) as n from jobs where body is not null";
+    let left = "select count(*) as n from deliveries where body is not null";
     assert_eq!(service.count(left).await, 1, "its body is gone");
     let shown = said(&service, &["jobs", "show", &first]).await;
     for part in ["state        discarded", "the shelf is away"] {
@@ -428,7 +434,8 @@ async fn a_look_before_names_the_database_and_the_ages() {
     dead_orders(&service, 2).await;
     service
         .execute(
-            "update jobs set created_at = created_at - 20 * 86400000 where external_id = 'w-1'",
+            "update jobs set created_at = created_at - 20 * 86400000
+             where id in (select id from deliveries where external_id = 'w-1')",
         )
         .await;
     let text = said(&service, &["dead", "requeue", "--all", "--dry-run"]).await;

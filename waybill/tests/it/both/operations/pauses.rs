@@ -3,17 +3,20 @@
 
 use std::time::Duration;
 
-use domain::job::{Queue, State};
+use domain::job::{Queue, Source, State};
 use domain::pause::{LONGEST, Scope, Target};
+use domain::time::Timestamp;
 use operators::endpoints::{self, WantedEndpoint};
 use operators::pauses::{self as flow, Refused};
 use sandbox::{Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
 use store::audit::{self, By};
-use store::{jobs, pauses};
+use store::jobs::{self, NewJob};
+use store::pauses;
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::endpoint::StandIn;
+use crate::support::job;
 use crate::support::operator::{json, refused, said};
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::requests::{entry, posted, request};
@@ -277,20 +280,22 @@ async fn however_many_jobs_wait_all_are_due_when_the_pause_is_ended() {
     assert!(begin(&service, target.clone(), HOUR).await.unwrap());
     post_all(&service, &[order(1, SHOP)]).await;
     let until = service.clock().now().plus(HOUR);
-    let mut tx = service.db().begin().await.unwrap();
-    for _ in 0..JOBS {
-        tx.query(
-            "insert into jobs (id, queue, kind, source, state, run_at, created_at, last_error)
-             values ($1, 'orders', 'orders/create', 'storefront', 'ready', $2, 1,
-                     'queue orders is paused until then')",
+    let paused = |_| NewJob {
+        created_at: Timestamp(1),
+        ..job::ready(
+            service.clock().id(),
+            Queue::Orders,
+            Source::Storefront,
+            "orders/create",
+            until,
         )
-        .bind(service.clock().id())
-        .bind(until.0)
-        .execute()
-        .await
-        .unwrap();
-    }
-    tx.commit().await.unwrap();
+    };
+    job::insert(service.db(), &(0..JOBS).map(paused).collect::<Vec<_>>()).await;
+    service
+        .execute(
+            "update jobs set last_error = 'queue orders is paused until then' where created_at = 1",
+        )
+        .await;
     assert!(
         flow::end(service.db(), by(&service), &target)
             .await

@@ -419,7 +419,7 @@ async fn fill(db: &Db) {
     for (name, columns) in tables {
         let (names, values): (Vec<String>, Vec<String>) = columns.into_iter().unzip();
         let rows = match name.as_str() {
-            "jobs" | "orders" => MANY_ROWS,
+            "jobs" | "deliveries" | "orders" => MANY_ROWS,
             small if SMALL.iter().any(|(it, _)| *it == small) => 10,
             _ => ROWS,
         };

@@ -132,7 +132,7 @@ struct Row {
 
 async fn rows(db: &Db, kind: &'static str) -> Vec<Row> {
     let rows = db
-        .query("select id, traceparent, trace from jobs where kind = $1 order by id")
+        .query("select id, traceparent, trace from deliveries where kind = $1 order by id")
         .bind(kind)
         .fetch_all()
         .await
@@ -366,8 +366,9 @@ async fn deliveries_of_one_message_keep_their_traces() {
     let rows = service
         .db()
         .query(
-            "select jobs.id, events.traceparent from events
-             join jobs on jobs.object_id = events.object_id where jobs.kind = 'orders/paid'",
+            "select deliveries.id, events.traceparent from events
+             join deliveries on deliveries.object_id = events.object_id
+             where deliveries.kind = 'orders/paid'",
         )
         .fetch_all()
         .await

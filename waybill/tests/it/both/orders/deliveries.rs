@@ -285,7 +285,9 @@ async fn a_body_that_is_no_order_is_a_dead_job_that_says_why_and_not_whose() {
     deliver(&service, &storefront("orders/create", body.to_string())).await;
     let job = service
         .db()
-        .query("select state, last_error, body from jobs")
+        .query(
+            "select state, last_error, body from jobs join deliveries on deliveries.id = jobs.id",
+        )
         .fetch_one()
         .await
         .unwrap();

@@ -33,10 +33,13 @@ pub const SEALED: &[(&str, &str)] = &[
 /// Ids, amounts, times, states, and texts that are about things and not about people.
 pub const PLAIN: &[(&str, &str)] = &[
     (
+        "deliveries",
+        "id source kind shop external_id object_id subject api_version trace traceparent created_at",
+    ),
+    (
         "jobs",
-        "id queue kind source shop external_id object_id subject state attempts unfinished_attempts claims run_at \
-         notified_at deadline_at last_error trace traceparent created_at finished_at discarded_at \
-         api_version",
+        "id queue kind shop state attempts unfinished_attempts claims run_at notified_at deadline_at last_error \
+         created_at finished_at discarded_at",
     ),
     (
         "job_attempts",

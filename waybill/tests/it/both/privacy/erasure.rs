@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use domain::job::State;
+use domain::job::{Queue, Source, State};
 use domain::privacy::Decided;
 use serde_json::{Value, json};
-use store::sql::column;
+use store::jobs::NewJob;
 use store::{audit, ledger, privacy_requests};
 use uuid::Uuid;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::job;
 use crate::support::order::{at, body, deliver, naming_agreement, order_delivery, post_all, with};
 use crate::support::payment::{charge, event, intent, invoice, session};
 use crate::support::records;
@@ -112,12 +113,12 @@ async fn refuse_changes(service: &Service) {
         &[
             "create function refuse() returns trigger language plpgsql as
              'begin raise exception ''refused''; end'",
-            "create trigger refused before update of body on jobs for each row
+            "create trigger refused before update of body on deliveries for each row
              when (old.source = 'payment') execute function refuse()",
         ]
     } else {
         &[
-            "create trigger refused before update of body on jobs for each row
+            "create trigger refused before update of body on deliveries for each row
            when old.source = 'payment' begin select raise(abort, 'refused'); end",
         ]
     };
@@ -128,7 +129,7 @@ async fn refuse_changes(service: &Service) {
 
 async fn allow_changes(service: &Service) {
     let drop = if is_distributed() {
-        "drop trigger refused on jobs"
+        "drop trigger refused on deliveries"
     } else {
         "drop trigger refused"
     };
@@ -240,20 +241,26 @@ async fn bodies_of_jobs_that_are_ready_dead_or_done_lose_the_person_and_still_ru
     assert_eq!(service.jobs(State::Dead).await, 1);
     // Ready, and not due before long.
     service
-        .execute("update jobs set state = 'ready', finished_at = null, run_at = run_at + 99999999 where external_id = '1'")
+        .execute(
+            "update jobs set state = 'ready', finished_at = null, run_at = run_at + 99999999
+             where id in (select id from deliveries where external_id = '1')",
+        )
         .await;
     let before = places(&service, CANARY).await;
-    assert!(before.contains(&"jobs.body".to_owned()));
+    assert!(before.contains(&"deliveries.body".to_owned()));
     post_all(&service, &[redact(&json!({"id": 77}), &[])]).await;
     eventually("it is done", async || {
         request(&service).await.state == "done"
     })
     .await;
     assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
-    let left = "select count(*) as n from jobs where body is not null";
+    let left = "select count(*) as n from deliveries where body is not null";
     assert_eq!(service.count(left).await, 2, "what is worked on is left");
     service
-        .execute("update jobs set run_at = created_at, notified_at = null where external_id = '1'")
+        .execute(
+            "update jobs set run_at = created_at, notified_at = null
+             where id in (select id from deliveries where external_id = '1')",
+        )
         .await;
     service.settled().await;
     let orders = records::orders(service.db()).await;
@@ -310,7 +317,8 @@ async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it()
     post_all(&service, &[order_delivery("orders/create", &order).id("1")]).await;
     service
         .execute(
-            "update jobs set run_at = run_at + 99999999, notified_at = null where external_id = '1'",
+            "update jobs set run_at = run_at + 99999999, notified_at = null
+             where id in (select id from deliveries where external_id = '1')",
         )
         .await;
     service.start_workers();
@@ -329,7 +337,10 @@ async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it()
     })
     .await;
     service
-        .execute("update jobs set run_at = created_at, notified_at = null where external_id = '1'")
+        .execute(
+            "update jobs set run_at = created_at, notified_at = null
+             where id in (select id from deliveries where external_id = '1')",
+        )
         .await;
     all_is_erased(&service).await;
     let orders = "select count(*) as n from orders where redacted_at is not null";
@@ -339,31 +350,24 @@ async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it()
 
 /// Finished events with nothing in them, but for the first and the last.
 async fn insert_events(service: &Service, count: usize) {
-    let now = service.clock().now().0;
-    let ids: Vec<Uuid> = (0..count).map(|_| service.clock().id()).collect();
-    let body = |nth: usize| -> &[u8] {
-        match nth {
-            0 => br#"{"data":{"object":{"receipt_email":"canary@example.com"}}}"#,
-            nth if nth + 1 == count => br#"{"data":{"object":{"to":"canary@example.com"}}}"#,
-            _ => b"{}",
-        }
+    let now = service.clock().now();
+    let body = |nth: usize| match nth {
+        0 => r#"{"data":{"object":{"receipt_email":"canary@example.com"}}}"#,
+        nth if nth + 1 == count => r#"{"data":{"object":{"to":"canary@example.com"}}}"#,
+        _ => "{}",
     };
-    let mut tx = service.db().begin().await.unwrap();
-    let rows = (0..count).zip(&ids).map(|(nth, id)| {
-        [
-            column("id", *id),
-            column("queue", "payments"),
-            column("kind", "charge.refunded"),
-            column("source", "payment"),
-            column("body", body(nth)),
-            column("state", "done"),
-            column("run_at", now),
-            column("created_at", now),
-            column("finished_at", now),
-        ]
-    });
-    tx.insert("jobs", rows.collect(), "").await.unwrap();
-    tx.commit().await.unwrap();
+    let event = |nth| NewJob {
+        body: body(nth).into(),
+        state: State::Done,
+        ..job::ready(
+            service.clock().id(),
+            Queue::Payments,
+            Source::Payment,
+            "charge.refunded",
+            now,
+        )
+    };
+    job::insert(service.db(), &(0..count).map(event).collect::<Vec<_>>()).await;
 }
 
 #[tokio::test]
@@ -410,7 +414,7 @@ async fn who_comes_back_is_a_new_customer() {
     )
     .await;
     let found = places(&service, CANARY).await;
-    for place in ["customers.record", "orders.record", "jobs.body"] {
+    for place in ["customers.record", "orders.record", "deliveries.body"] {
         assert!(found.contains(&place.to_owned()), "{place}: {found:?}");
     }
     let erased = "select count(*) as n from orders where email_key is null";
@@ -446,7 +450,7 @@ async fn another_customer_and_another_shop_keep_everything() {
     )
     .await;
     let parrots = places(&service, "arrot").await;
-    for place in ["customers.record", "orders.record", "jobs.body"] {
+    for place in ["customers.record", "orders.record", "deliveries.body"] {
         assert!(parrots.contains(&place.to_owned()), "{place}: {parrots:?}");
     }
     let kept = "select count(*) as n from orders
@@ -538,7 +542,10 @@ async fn who_only_mentions_somebody_erased_keeps_their_own() {
     for place in ["customers.record", "orders.email_key", "orders.record"] {
         assert!(found.contains(&place.to_owned()), "{place}: {found:?}");
     }
-    assert!(!found.contains(&"jobs.body".to_owned()), "the body is cut");
+    assert!(
+        !found.contains(&"deliveries.body".to_owned()),
+        "the body is cut"
+    );
     let erased = "select count(*) as n from orders where redacted_at is not null";
     assert_eq!(service.count(erased).await, 0);
     service.stop().await;

@@ -346,12 +346,19 @@ async fn an_export_of_the_same_data_at_the_same_time_is_the_same_byte_by_byte() 
         .execute()
         .await
         .unwrap();
-    tx.query("update jobs set state = 'ready', body = $1, notified_at = null, run_at = created_at where id = $2")
+    tx.query("update deliveries set body = $1 where id = $2")
         .bind(request(&canary()).body)
         .bind(id)
         .execute()
         .await
         .unwrap();
+    tx.query(
+        "update jobs set state = 'ready', notified_at = null, run_at = created_at where id = $1",
+    )
+    .bind(id)
+    .execute()
+    .await
+    .unwrap();
     tx.commit().await.unwrap();
     is_done(&service, id).await;
     let second = folder.document(id);

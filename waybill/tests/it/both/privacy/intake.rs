@@ -134,7 +134,7 @@ async fn the_samples_that_a_provider_documents_are_taken_and_ask_for_nothing() {
     let kept = "select count(*) as n from jobs where state = 'done' and deadline_at is null
                 and last_error like '%placeholder%'";
     assert_eq!(service.count(kept).await, 9);
-    let bodies = "select count(*) as n from jobs where length(body) > 0";
+    let bodies = "select count(*) as n from deliveries where length(body) > 0";
     assert_eq!(
         service.count(bodies).await,
         0,

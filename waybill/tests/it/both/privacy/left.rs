@@ -490,6 +490,7 @@ async fn requests_and_the_audit_must_agree_and_an_outside_head_is_checked() {
 
     // A request whose entry was never there, and an entry whose request is gone.
     service.execute("delete from jobs").await;
+    service.execute("delete from deliveries").await;
     service.execute("delete from webhook_ids").await;
     service
         .execute("update privacy_requests set state = 'cancelled', finished_at = 1 where customer_id is not null")

@@ -57,7 +57,7 @@ fn customers(entry: &RequestEntry) -> Vec<i64> {
 
 async fn is_whole(service: &Service, word: &str) {
     let found = places(service, word).await;
-    for place in ["orders.record", "jobs.body"] {
+    for place in ["orders.record", "deliveries.body"] {
         assert!(
             found.contains(&place.to_owned()),
             "{word} {place}: {found:?}"
@@ -100,7 +100,10 @@ async fn a_buyer_who_types_another_customers_address_erases_only_themselves() {
         let request = asked(&service, &redact(&named, &[2])).await;
         // The request itself is kept until somebody has decided.
         let left = places(&service, "villain").await;
-        assert!(left.iter().all(|place| place == "jobs.body"), "{left:?}");
+        assert!(
+            left.iter().all(|place| place == "deliveries.body"),
+            "{left:?}"
+        );
         is_whole(&service, "victim").await;
         assert_eq!(request.state, "held", "{typed}");
         assert_eq!(customers(&request), [77]);
@@ -304,7 +307,7 @@ async fn a_number_in_a_body_is_a_telephone_number_only_where_one_stands() {
     let request = asked(&service, &redact(&request, &[])).await;
     assert_eq!(request.state, "done");
     let found = places(&service, "bob").await;
-    assert!(found.contains(&"jobs.body".to_owned()), "{found:?}");
+    assert!(found.contains(&"deliveries.body".to_owned()), "{found:?}");
 
     // A payment of that amount.
     asked(
@@ -411,7 +414,7 @@ async fn a_run_that_goes_on_knows_the_orders_that_the_one_before_it_found() {
         .unwrap();
     tx.commit().await.unwrap();
     forget_row(&ingress, 1).await;
-    assert_eq!(places(&ingress, "guest@example").await, ["jobs.body"]);
+    assert_eq!(places(&ingress, "guest@example").await, ["deliveries.body"]);
 
     clock.advance(Duration::from_mins(2));
     let workers = service().clock(&clock).start_beside(&first).await;

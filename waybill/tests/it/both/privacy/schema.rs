@@ -77,7 +77,7 @@ fn whatever_is_personal_is_exported() {
         columns.collect::<Vec<_>>()
     };
     let mut exported: Columns = EXPORTED.iter().flat_map(of_table).collect();
-    exported.extend(named(&[("jobs", DELIVERY)]));
+    exported.extend(named(&[("deliveries", DELIVERY)]));
     let kept: Vec<_> = named(ERASED).difference(&exported).cloned().collect();
     assert_eq!(kept, Vec::<(String, String)>::new());
 }

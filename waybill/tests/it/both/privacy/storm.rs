@@ -23,6 +23,7 @@ use crate::support::canary::{
     Found, Gaps, address, billing_details, broker_folder, compress_nothing, email, phone, scan,
     scan_database, scan_database_files, scan_files, spaced_phone, word,
 };
+use crate::support::job;
 use crate::support::order::{self, fulfilment, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
 use crate::support::storm::{Kills, LONGEST_TAIL, count};
@@ -784,7 +785,7 @@ async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm()
     assert!(is_cleared, "cleared too late");
     let gaps = product.in_database_files(Gaps::All).await;
     let gaps = gaps.keys().filter(|person| is_redacted(person)).count();
-    eprintln!("{gaps} of those who were redacted are in gaps of pages of jobs");
+    eprintln!("{gaps} of those who were redacted are in gaps of pages of deliveries");
     let exports = Product::in_files(&product.exports());
     assert_eq!(numbers(&exports), [].into());
     assert!(
@@ -799,7 +800,7 @@ async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm()
     product.ingress = None;
     product.workers.clear();
     // What an operator does in a quiet hour leaves nothing in any gap either.
-    let rewritten = product.db.on_server(&["vacuum (full) jobs"]);
+    let rewritten = product.db.on_server(&["vacuum (full) deliveries"]);
     rewritten.await.unwrap();
     let found = product.in_database_files(Gaps::All).await;
     no_redacted(&found);
@@ -838,7 +839,7 @@ async fn everybody_else_is_complete(product: &Product) {
         with_session
     );
 
-    let cut = "select external_id from jobs where source <> 'internal' and body is null";
+    let cut = "select external_id from deliveries where source <> 'internal' and body is null";
     for row in product.db.query(cut).fetch_all().await.unwrap() {
         let id: String = row.get("external_id").unwrap();
         let person = id.split(['-', '_']).nth(1).unwrap().parse().unwrap();
@@ -847,7 +848,8 @@ async fn everybody_else_is_complete(product: &Product) {
             "the body of {id} was forgotten"
         );
     }
-    let dead = "select body from jobs where state = 'dead' and body is not null";
+    let dead = "select body from jobs join deliveries on deliveries.id = jobs.id
+                where state = 'dead' and body is not null";
     let mut found = Found::new();
     for row in product.db.query(dead).fetch_all().await.unwrap() {
         scan("dead", &row.get::<Vec<u8>>("body").unwrap(), &mut found);
@@ -926,7 +928,7 @@ async fn requests_are_accounted_for(product: &Product, known: &BTreeSet<usize>, 
     assert_eq!(times.count(), people() / 2, "one entry a request");
     // A request whose job ran twice because its process was killed counts what the first run
     // did too: an order that was known before it came is counted once.
-    let jobs = "select id, external_id from jobs where kind = 'customers/redact'";
+    let jobs = "select id, external_id from deliveries where kind = 'customers/redact'";
     let rows = product.db.query(jobs).fetch_all().await.unwrap();
     let requests: BTreeMap<String, String> = rows
         .iter()
@@ -964,10 +966,12 @@ async fn nothing_is_lost(product: &Product) {
                    where not exists (select 1 from jobs where jobs.id = webhook_ids.job_id)";
     assert_eq!(product.count(orphans).await, 0);
     let ids = product.count("select count(*) as n from webhook_ids").await;
-    let ended = "select count(*) as n from jobs
+    assert_eq!(product.count(job::ALONE).await, 0);
+    let ended = "select count(*) as n from jobs join deliveries on deliveries.id = jobs.id
                  where source <> 'internal' and state in ('done', 'dead')";
     assert_eq!(product.count(ended).await, ids);
-    let dead = "select kind, external_id from jobs where state = 'dead'";
+    let dead = "select jobs.kind, external_id from jobs join deliveries on deliveries.id = jobs.id
+                where state = 'dead'";
     for row in product.db.query(dead).fetch_all().await.unwrap() {
         let id: Option<String> = row.get("external_id").unwrap();
         let kind: String = row.get("kind").unwrap();
@@ -1012,7 +1016,10 @@ async fn the_search_finds_a_canary_in_rows_bodies_dead_jobs_files_and_in_any_spe
         i64::try_from(unreadable.len()).unwrap()
     );
     product
-        .execute("update jobs set body = null where state = 'done'")
+        .execute(
+            "update deliveries set body = null
+             where id in (select id from jobs where state = 'done')",
+        )
         .await;
     assert_eq!(numbers(&product.in_database().await), everybody);
     for personal in [
@@ -1020,13 +1027,13 @@ async fn the_search_finds_a_canary_in_rows_bodies_dead_jobs_files_and_in_any_spe
         "update customers set record = '{}', email_key = null, phone_key = null",
         "update payments set record = '{}', email_key = null",
         "update checkout_sessions set record = '{}', email_key = null",
-        "update jobs set body = null where kind <> 'orders/updated'",
+        "update deliveries set body = null where kind <> 'orders/updated'",
     ] {
         product.execute(personal).await;
     }
     assert_eq!(numbers(&product.in_database().await), unreadable);
     product
-        .execute("update jobs set body = null where 1 = 1")
+        .execute("update deliveries set body = null where 1 = 1")
         .await;
     let left = product.everywhere().await;
     assert!(left.is_empty(), "{left:#?}");

@@ -82,6 +82,7 @@ impl Erasure<'_> {
         }
         self.write_order_tombstones(&theirs).await?;
         theirs.extend(mentioned);
+        theirs.sort_by_key(|kept| kept.id);
         let replaced: Vec<(JobId, Option<Vec<u8>>)> = theirs
             .into_iter()
             .map(|kept| (kept.id, erased_body(&kept.kind, &kept.body), kept.body))
@@ -93,6 +94,7 @@ impl Erasure<'_> {
             return Ok(());
         }
         let mut tx = self.parts.db.begin().await?;
+        // In the sequence in which workers lock them.
         for (id, body) in replaced {
             self.progress.counts.jobs += u64::from(erasure::replace_body(&mut tx, id, body).await?);
         }

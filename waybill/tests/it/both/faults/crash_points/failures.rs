@@ -196,7 +196,8 @@ async fn are_right(world: &World, spoilt: i64) {
         count(&world.db, "select count(*) as n from webhook_ids").await,
         posted
     );
-    let done = "select count(*) as n from jobs where state = 'done' and source <> 'internal'";
+    let done = "select count(*) as n from jobs join deliveries on deliveries.id = jobs.id
+                where state = 'done' and source <> 'internal'";
     assert_eq!(count(&world.db, done).await, posted - spoilt);
     let dead = "select count(*) as n from jobs where state = 'dead'";
     let found = world.jobs("dead").await;

@@ -148,7 +148,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::device_codes::forget", Starts, Both),
     ("store::device_codes::forget_tokens", Starts, Both),
     ("store::events::forget", Starts, Both),
-    ("store::jobs::cut_bodies", Starts, Both),
+    ("store::deliveries::cut_bodies", Starts, Both),
     ("store::measures::roll_up", Starts, Both),
     ("store::notifications::forget", Starts, Both),
     ("store::refused_deliveries::forget", Starts, Both),

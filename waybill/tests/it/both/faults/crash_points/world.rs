@@ -23,6 +23,7 @@ use uuid::Uuid;
 use super::table::{Area, Target, targets};
 use crate::support::backend::{Backend, PRIVACY_KEY, is_distributed};
 use crate::support::endpoint::StandIn;
+use crate::support::job;
 use crate::support::process::{self, Process, free_port, settings};
 use crate::support::storm::count;
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
@@ -280,6 +281,7 @@ impl World {
         let orphans = "select count(*) as n from webhook_ids
                        where not exists (select 1 from jobs where jobs.id = webhook_ids.job_id)";
         assert_eq!(count(&self.db, orphans).await, 0);
+        assert_eq!(count(&self.db, job::ALONE).await, 0);
         let books = ledger::verify(&self.db).await.unwrap();
         assert!(books.wrong.is_empty(), "{:?}", books.wrong);
         let key = Token::new(PRIVACY_KEY.to_owned());

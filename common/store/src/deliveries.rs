@@ -1,0 +1,113 @@
+//! The `deliveries` table: what came from a provider, and the work that Waybill gives itself, one row for each job.
+//! A row is written once. Only its body is changed: an erasure replaces it (`erasure::replace_body`), and the
+//! functions of this file delete it. Whoever deletes the body of a job that has ended locks the row of the job
+//! first, so that nobody requeues the job meanwhile.
+
+use bytes::Bytes;
+
+use crate::events::first_id;
+use crate::jobs::NewJob;
+use crate::sql::{Db, Result, Tx, column};
+use domain::job::JobId;
+use domain::time::Timestamp;
+use domain::trace;
+
+pub(super) async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
+    let rows = jobs.iter().map(|job| {
+        [
+            column("id", job.id),
+            column("source", job.source.into_str()),
+            column("kind", &job.kind),
+            column("shop", &job.shop),
+            column("external_id", &job.external_id),
+            column("object_id", &job.object_id),
+            column("subject", &job.subject),
+            column("api_version", &job.api_version),
+            column("trace", &job.trace),
+            column("traceparent", trace::column(job.traceparent)),
+            column("body", job.body.as_ref()),
+            column("created_at", job.created_at),
+        ]
+    });
+    tx.insert("deliveries", rows.collect(), "").await?;
+    Ok(())
+}
+
+/// When the latest delivery of each source came, by the name of the source. Only the newest ones are
+/// looked at, so a source is missing that has sent nothing for long.
+pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
+    const LOOKED_AT: i64 = 10_000;
+    db.query(
+        "select source, max(created_at) as latest
+         from (select source, created_at from deliveries order by id desc limit $1) as newest
+         where source <> 'internal'
+         group by source
+         order by source",
+    )
+    .bind(LOOKED_AT)
+    .all(|row| Ok((row.get("source")?, row.get("latest")?)))
+    .await
+}
+
+/// The body of a job, if it still has one.
+pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
+    let body = db
+        .query("select body from deliveries where body is not null and id = $1")
+        .bind(id)
+        .first(|row| row.get::<Vec<u8>>("body"));
+    Ok(body.await?.map(Bytes::from))
+}
+
+/// Deletes the body of one job, whatever its state.
+pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
+    tx.query("update deliveries set body = null where id = $1")
+        .bind(id)
+        .done()
+        .await
+}
+
+/// Looks at the next bodies after the job `after`, at most `limit` and none that is younger than `before`, and
+/// deletes those of jobs that were done before then. Returns the last job that it looked at, or None when there are
+/// no more. What somebody else has locked is left for a later round.
+pub async fn cut_bodies(
+    db: &Db,
+    before: Timestamp,
+    after: JobId,
+    limit: i64,
+) -> Result<Option<JobId>> {
+    let ids: Vec<JobId> = db
+        .query(
+            "select id from deliveries where body is not null and id > $1 and id < $2
+             order by id limit $3",
+        )
+        .bind(after)
+        .bind(first_id(before))
+        .bind(limit)
+        .all(|row| row.get("id"))
+        .await?;
+    let Some(last) = ids.last().copied() else {
+        return Ok(None);
+    };
+    let mut tx = db.begin().await?;
+    let done: Vec<JobId> = tx
+        .query(
+            "select id from jobs where state = 'done' and finished_at < $1 and id in ($2..)
+             order by id for update skip locked",
+        )
+        .bind(before.0)
+        .bind(ids)
+        .all(|row| row.get("id"))
+        .await?;
+    tx.query(
+        "update deliveries set body = null
+         where id in (
+             select id from deliveries where body is not null and id in ($1..)
+             order by id for update skip locked
+         )",
+    )
+    .bind(done)
+    .done()
+    .await?;
+    tx.commit().await?;
+    Ok(Some(last))
+}

@@ -1,0 +1,42 @@
+//! Jobs that a test inserts itself, with their deliveries.
+
+use domain::job::{JobId, Queue, Source, State};
+use domain::time::Timestamp;
+use store::jobs::{self, NewJob};
+use store::sql::Db;
+
+/// Jobs without their deliveries, and deliveries without their jobs: there is none.
+pub const ALONE: &str = "select count(*) as n
+    from (select id from jobs union all select id from deliveries) as ids
+    where not exists (select 1 from jobs join deliveries on deliveries.id = jobs.id
+                      where jobs.id = ids.id)";
+
+/// A job that is due at once.
+pub fn ready(id: JobId, queue: Queue, source: Source, kind: &str, at: Timestamp) -> NewJob {
+    NewJob {
+        id,
+        queue,
+        kind: kind.to_owned(),
+        source,
+        shop: None,
+        external_id: None,
+        object_id: None,
+        subject: None,
+        api_version: None,
+        body: "{}".into(),
+        state: State::Ready,
+        run_at: at,
+        notified_at: None,
+        deadline_at: None,
+        trace: None,
+        traceparent: None,
+        created_at: at,
+    }
+}
+
+pub async fn insert(db: &Db, new: &[NewJob]) {
+    let mut tx = db.begin().await.unwrap();
+    let all: Vec<&NewJob> = new.iter().collect();
+    jobs::insert(&mut tx, &all).await.unwrap();
+    tx.commit().await.unwrap();
+}
