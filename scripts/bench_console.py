@@ -63,8 +63,8 @@ class Rows:
 
     def tables(self):
         return [
-            ("jobs", "id queue kind source shop external_id object_id body state attempts run_at notified_at last_error "
-                     "created_at finished_at", self.all_jobs()),
+            ("deliveries", "id source kind shop external_id object_id body created_at", self.deliveries()),
+            ("jobs", "id queue kind shop state attempts run_at last_error created_at finished_at", self.all_jobs()),
             ("job_attempts", "job_id number started_at duration_ms outcome error status", self.attempts()),
             ("webhook_ids", "id job_id expires_at", self.webhook_ids()),
             ("orders", "shop id name pact_id customer_id email_key listed_at state financial_status payment_status is_paid "
@@ -123,19 +123,28 @@ class Rows:
     def ordered(self, n: int) -> int:
         return self.now - 7 * 24 * HOUR * (self.orders - n) // self.orders
 
+    def of_kind(self, n: int):
+        """The queue, the kind and the source of a job."""
+        return FAILING[n // 10 % 3] if n % 10 == 2 else DEAD[n // 10 % 6]
+
+    def deliveries(self):
+        for n in range(self.jobs):
+            job, at, _ = self.job(n)
+            _, kind, source = self.of_kind(n)
+            yield (job, source, kind, shop(n), f"w-{n}" if source != "internal" else None,
+                   str(order_id(n // 10)) if source != "payment" else f"pi_{n // 10}", BODY, at)
+
     def all_jobs(self):
         for n in range(self.jobs):
             job, at, part = self.job(n)
-            queue, kind, source = (FAILING[n // 10 % 3] if part == 2 else DEAD[n // 10 % 6])
+            queue, kind, _ = self.of_kind(n)
             error = None
             if part < 3:
                 error = [f"COMMERCE_003: the storefront provider answered 503 for {n}",
                          f"order {n} at line 3: no amount"][n // 60 % 2]
             state = "dead" if part < 2 else "ready" if part < 4 else "done"
             run_at = self.now + n % HOUR if part == 2 else at
-            yield (job, queue, kind, source, shop(n), f"w-{n}" if source != "internal" else None,
-                   str(order_id(n // 10)) if source != "payment" else f"pi_{n // 10}", BODY, state,
-                   [5, 5, 3, 0][part] if part < 4 else 0, run_at, None, error, at,
+            yield (job, queue, kind, shop(n), state, [5, 5, 3, 0][part] if part < 4 else 0, run_at, error, at,
                    None if state == "ready" else min(at + 5000, self.now))
 
     def attempts(self):

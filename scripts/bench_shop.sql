@@ -1,5 +1,5 @@
--- Fills a database with a million rows: 200,000 orders of three lines, each with a customer, a done job, the id of its
--- delivery and an event. A tenth of them belongs to one shop.
+-- Fills a database with 1.2 million rows: 200,000 orders of three lines, each with a customer, a delivery with its id, a
+-- done job and an event. A tenth of them belongs to one shop.
 --
 -- Usage: psql -v gone=SHOP -f bench_shop.sql
 \set ON_ERROR_STOP on
@@ -48,12 +48,14 @@ select shop, order_id, '#' || n, customer_id, 'bob' || n || '@example.com', '161
                                                               'modules', substr(repeat(md5(n::text), 12), 1, 252)))
        )::text, at, at from made;
 
-insert into jobs (id, queue, kind, source, shop, external_id, object_id, subject, body, state, run_at, notified_at,
-                  created_at, finished_at)
-select job_id, 'orders', 'orders/create', 'storefront', shop, 'fill-' || n, order_id::text, customer_id::text,
+insert into deliveries (id, source, kind, shop, external_id, object_id, subject, body, created_at)
+select job_id, 'storefront', 'orders/create', shop, 'fill-' || n, order_id::text, customer_id::text,
        convert_to(rpad(json_build_object('id', order_id, 'email', 'bob' || n || '@example.com',
                                          'shipping_address', address, 'billing_address', address)::text, 1300), 'UTF8'),
-       'done', at, at, at, at from made;
+       at from made;
+
+insert into jobs (id, queue, kind, shop, state, run_at, notified_at, created_at, finished_at)
+select job_id, 'orders', 'orders/create', shop, 'done', at, at, at, at from made;
 
 insert into webhook_ids (id, job_id, expires_at)
 select cast(substr(encode(sha256(convert_to('storefront:fill-' || n, 'UTF8')), 'hex'), 1, 32) as uuid), job_id,

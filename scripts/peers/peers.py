@@ -463,8 +463,8 @@ class Waybill:
             it.expect(post(it.options.port, body, headers) == 200, "a single delivery was refused")
             time.sleep(0.05)
         time.sleep(1)
-        rows = it.database.rows("select external_id, finished_at from jobs where external_id like 'single-%' "
-                                "and finished_at is not null")
+        rows = it.database.rows("select external_id, finished_at from jobs join deliveries on deliveries.id = jobs.id "
+                                "where external_id like 'single-%' and finished_at is not null")
         it.expect(len(rows) == LATENCY_JOBS, f"{len(rows)} of {LATENCY_JOBS} single deliveries ran within a second")
         it.found["latency"] = [int(finished) - sent[delivery] for delivery, finished in rows]
         for worker in workers:

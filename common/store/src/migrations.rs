@@ -245,7 +245,9 @@ async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
 /// the newest rows are read: with the server's default a fifth of the table has to change before dead rows are
 /// removed and the planner learns how many there are: of a hundred million jobs that takes days, and meanwhile
 /// the first places of the indexes that the sweep reads fill with entries of rows that are gone. And a changed
-/// order finds room in the page where it stands, so that no index is written for it.
+/// order finds room in the page where it stands, so that no index is written for it. Pages of jobs are filled to the
+/// end: with room for the changes of their rows (a `fillfactor` of 70 or 50) a change takes as long and writes at most
+/// 120 bytes less to the log, and rows of jobs, which are kept for good, take as much more space.
 const PARAMETERS: [(&str, &str, &str); 6] = [
     ("jobs", "autovacuum_", VACUUM_OFTEN),
     ("deliveries", "autovacuum_", VACUUM_OFTEN),
