@@ -286,12 +286,7 @@ pub async fn list(
             .bind(after)
             .bind(limit),
     };
-    query
-        .fetch_all()
-        .await?
-        .iter()
-        .map(AuditEntry::from_row)
-        .collect()
+    query.all(AuditEntry::from_row).await
 }
 
 /// The newest entries, newest first.

@@ -10,11 +10,10 @@ pub const NO_BROKER: i64 = i64::MAX;
 
 /// The cursor; 0 before it was moved, and [`NO_BROKER`].
 pub async fn position(db: &Db) -> Result<i64> {
-    let row = db
+    let position = db
         .query("select position from broker_cursor where id = 1")
-        .fetch_optional()
-        .await?;
-    row.map_or(Ok(0), |row| row.get("position"))
+        .first(|row| row.get("position"));
+    Ok(position.await?.unwrap_or(0))
 }
 
 /// Records that the broker has all events up to this position. The cursor is never moved back.

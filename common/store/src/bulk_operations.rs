@@ -219,19 +219,11 @@ pub async fn due(db: &Db, now: Timestamp) -> Result<Option<Operation>> {
 /// Locks an operation for a batch. False when it has changed since it was read: somebody stopped it, or
 /// another process has done the batch.
 pub async fn lock(tx: &mut Tx, seen: &Operation) -> Result<bool> {
-    let row = tx
-        .query(
-            "select state, cursor_job from bulk_operations where id = $1
-             for update",
-        )
+    let found = tx
+        .query("select state, cursor_job from bulk_operations where id = $1 for update")
         .bind(seen.id)
-        .fetch_optional()
-        .await?;
-    let Some(row) = row else {
-        return Ok(false);
-    };
-    let (state, job): (String, Option<Uuid>) = (row.get("state")?, row.get("cursor_job")?);
-    Ok(state == seen.state.into_str() && job == seen.cursor.map(|cursor| cursor.job))
+        .first(|row| Ok((row.get("state")?, row.get("cursor_job")?)));
+    Ok(found.await? == Some((seen.state, seen.cursor.map(|cursor| cursor.job))))
 }
 
 /// Stores where an operation has come, what was counted, and its state.

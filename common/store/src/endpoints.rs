@@ -14,6 +14,7 @@
 //! Secrets are encrypted (AES-256-GCM) under a key that is made of our own (`privacy_keys`) and the
 //! endpoint's id.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -138,18 +139,11 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<Endpoint>> {
 
 /// How many endpoints are in each state.
 pub async fn states(db: &Db) -> Result<[(State, i64); 4]> {
-    let mut states = State::ALL.map(|state| (state, 0));
-    let rows = db
+    let counted: HashMap<String, i64> = db
         .query("select state, count(*) as n from endpoints group by state")
-        .fetch_all()
+        .all(|row| Ok((row.get("state")?, row.get("n")?)))
         .await?;
-    for row in &rows {
-        let of: String = row.get("state")?;
-        if let Some((_, count)) = states.iter_mut().find(|(state, _)| state.into_str() == of) {
-            *count = row.get("n")?;
-        }
-    }
-    Ok(states)
+    Ok(State::ALL.map(|state| (state, counted.get(state.into_str()).copied().unwrap_or(0))))
 }
 
 /// How many events are after the cursor of the active endpoint that is furthest behind, whether

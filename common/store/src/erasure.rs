@@ -80,12 +80,11 @@ pub async fn first_since(db: &Db, entry: i64) -> Result<Option<Timestamp>> {
 
 /// The audit's last entry before then.
 pub async fn entry_before(db: &Db, then: Timestamp) -> Result<i64> {
-    let row = db
+    let entry = db
         .query("select number from audit where at < $1 order by number desc limit 1")
         .bind(then.0)
-        .fetch_optional()
-        .await?;
-    row.map_or(Ok(0), |row| row.get("number"))
+        .first(|row| row.get("number"));
+    Ok(entry.await?.unwrap_or(0))
 }
 
 /// A server's tables that hold people, and that intake does not write to. What is read and written
@@ -282,26 +281,26 @@ pub async fn last_of(db: &Db, shop: &str, after: JobId, step: i64) -> Result<Opt
 macro_rules! kept {
     ($which:literal) => {
         concat!(
-            "select deliveries.id, deliveries.kind, deliveries.shop, body, state
-             from deliveries left join jobs on jobs.id = deliveries.id ",
+            "select id, kind, shop, body,
+                    (select state from jobs where jobs.id = deliveries.id) as state
+             from deliveries where ",
             $which
         )
     };
 }
 
 const MAY_BE_ABOUT: &str = kept!(
-    "where coalesce(deliveries.shop, '') = $12 and deliveries.id > $1 and deliveries.id <= $10
+    "coalesce(shop, '') = $12 and id > $1 and id <= $10
        and body is not null and source <> 'internal'
-       and (source = 'payment' or state <> 'done' or object_id in ($13..) or subject in ($13..)
-            or (contains(body, $2..$9)))
-     order by deliveries.id limit $11"
+       and (source = 'payment' or (select state from jobs where jobs.id = deliveries.id) <> 'done'
+            or object_id in ($13..) or subject in ($13..) or (contains(body, $2..$9)))
+     order by id limit $11"
 );
 
 /// The next deliveries after the job `after` that still have their bodies, whomever they are about.
 pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>> {
     db.query(kept!(
-        "where deliveries.id > $1 and body is not null and source <> 'internal'
-         order by deliveries.id limit $2"
+        "id > $1 and body is not null and source <> 'internal' order by id limit $2"
     ))
     .bind(after)
     .bind(limit)
@@ -311,7 +310,7 @@ pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>>
 
 /// The jobs with these ids that still have their bodies.
 pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
-    db.query(kept!("where body is not null and deliveries.id in ($1..)"))
+    db.query(kept!("body is not null and id in ($1..)"))
         .bind(ids)
         .all(Kept::from_row)
         .await
@@ -320,9 +319,9 @@ pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
 /// The payment events of the jobs after `after` up to `until` that still have their bodies.
 pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {
     db.query(kept!(
-        "where coalesce(deliveries.shop, '') = '' and deliveries.id > $1 and deliveries.id <= $2
+        "coalesce(shop, '') = '' and id > $1 and id <= $2
            and body is not null and source <> 'internal' and source = 'payment'
-         order by deliveries.id"
+         order by id"
     ))
     .bind(after)
     .bind(until)

@@ -92,15 +92,14 @@ pub async fn note_subjects(
 
 /// The tombstones that the runs of an erasure have written, by shop.
 pub async fn subjects(db: &Db, job: Uuid) -> Result<BTreeMap<String, BTreeSet<Uuid>>> {
-    let rows = db
+    let keys: Vec<(String, Uuid)> = db
         .query("select shop, key from erasure_subjects where job_id = $1")
         .bind(job)
-        .fetch_all()
+        .all(|row| Ok((row.get("shop")?, row.get("key")?)))
         .await?;
     let mut subjects: BTreeMap<String, BTreeSet<Uuid>> = BTreeMap::new();
-    for row in &rows {
-        let of_shop = subjects.entry(row.get("shop")?).or_default();
-        of_shop.insert(row.get("key")?);
+    for (shop, key) in keys {
+        subjects.entry(shop).or_default().insert(key);
     }
     Ok(subjects)
 }

@@ -266,19 +266,14 @@ pub async fn last(db: &Db, position: i64) -> Result<Option<Placed>> {
 
 /// Reads the events that are still kept, in the sequence of the ids.
 pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
-    let rows = db
+    let mut found: HashMap<Uuid, Envelope> = db
         .query(
             "select id, position, kind, shop, object_id, body, created_at, traceparent from events
              where id in ($1..)",
         )
         .bind(ids.clone())
-        .fetch_all()
+        .all(|row| read(row).map(|event| (event.id, event)))
         .await?;
-    let mut found: HashMap<Uuid, Envelope> = HashMap::new();
-    for row in &rows {
-        let event = read(row)?;
-        found.insert(event.id, event);
-    }
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 

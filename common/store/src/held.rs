@@ -60,10 +60,8 @@ pub async fn list(db: &Db, limit: i64) -> Result<Vec<Held>> {
         (Reason::PaidInPart, PAID_IN_PART),
         (Reason::RefundIsYours, REFUNDS),
     ] {
-        let rows = db.query(sql).bind(limit).fetch_all().await?;
-        for row in &rows {
-            held.push(read(row, reason)?);
-        }
+        let found = db.query(sql).bind(limit);
+        held.extend(found.all::<_, Vec<_>>(|row| read(row, reason)).await?);
     }
     Ok(held)
 }

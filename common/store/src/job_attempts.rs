@@ -49,7 +49,7 @@ pub struct NewAttempt<'a> {
 /// Adds an attempt, and deletes the one that is then too many. The caller holds the lock of the
 /// job's row, so numbers are given one after the other.
 pub async fn add(tx: &mut Tx, job: JobId, new: &NewAttempt<'_>) -> Result<()> {
-    let row = tx
+    let added = tx
         .query(
             "insert into job_attempts
                  (job_id, number, started_at, duration_ms, outcome, error, status)
@@ -62,11 +62,8 @@ pub async fn add(tx: &mut Tx, job: JobId, new: &NewAttempt<'_>) -> Result<()> {
         .bind(new.duration_ms)
         .bind(new.outcome.into_str())
         .bind(new.error)
-        .bind(new.status.map(i64::from))
-        .fetch_one()
-        .await?;
-    let number: i64 = row.get("number")?;
-    let too_old = number - LAST;
+        .bind(new.status.map(i64::from));
+    let too_old = added.fetch_one().await?.get::<i64>("number")? - LAST;
     if too_old > 1 {
         tx.query("delete from job_attempts where job_id = $1 and number = $2")
             .bind(job)

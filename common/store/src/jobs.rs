@@ -16,9 +16,10 @@ use bytes::Bytes;
 use crate::deliveries;
 use crate::events::first_id;
 use crate::sql::{Db, FromRow, Result, Row, Tx, column};
+use crate::traces;
 use domain::job::{Job, JobId, Kind, Queue, Source, State};
 use domain::time::Timestamp;
-use domain::trace::{self, TraceContext, TraceId};
+use domain::trace::{self, TraceContext};
 
 /// A job to be inserted.
 #[derive(Clone, Debug)]
@@ -486,14 +487,10 @@ pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
 pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
     let mut known = HashSet::new();
     for chunk in ids.chunks(500) {
-        let rows = db
+        let some = db
             .query("select id from jobs where state <> 'dead' and id in ($1..)")
-            .bind(chunk.to_vec())
-            .fetch_all()
-            .await?;
-        for row in rows {
-            known.insert(row.get("id")?);
-        }
+            .bind(chunk.to_vec());
+        known.extend(some.all::<JobId, Vec<_>>(|row| row.get("id")).await?);
     }
     Ok(known)
 }
@@ -556,11 +553,7 @@ pub struct Summary {
 }
 
 fn trace_id(row: &Row) -> Result<String> {
-    let parent = trace::stored(row.get("traceparent")?);
-    let id = row.get("id")?;
-    Ok(parent
-        .map_or(TraceId::of(id), TraceContext::trace_id)
-        .to_string())
+    Ok(traces::trace(row)?.to_string())
 }
 
 /// How many rows one page looks through at most, so that a page costs the same however few match.
@@ -711,11 +704,9 @@ pub async fn is_any_dead(db: &Db) -> Result<bool> {
 
 /// How many jobs of a queue are in a state. It reads all jobs, so only tests ask.
 pub async fn count(db: &Db, queue: Queue, state: State) -> Result<i64> {
-    let row = db
+    let counted = db
         .query("select count(*) as jobs from jobs where queue = $1 and state = $2")
         .bind(queue.into_str())
-        .bind(state.into_str())
-        .fetch_one()
-        .await?;
-    row.get("jobs")
+        .bind(state.into_str());
+    counted.fetch_one().await?.get("jobs")
 }

@@ -101,21 +101,20 @@ pub async fn since(db: &Db, from: Timestamp) -> Result<Vec<Measure>> {
 pub async fn roll_up(db: &Db, now: Timestamp) -> Result<()> {
     let until = begin(now.minus(MINUTES_KEPT), TEN_MINUTES);
     let mut tx = db.begin().await?;
-    let rows = tx
+    let deleted: Vec<(i64, String, i64)> = tx
         .query(
             "delete from measures where seconds = 60 and begun_at < $1
              returning begun_at, name, value",
         )
         .bind(until.0)
-        .fetch_all()
+        .all(|row| Ok((row.get("begun_at")?, row.get("name")?, row.get("value")?)))
         .await?;
     let mut minutes: BTreeMap<(i64, String), i64> = BTreeMap::new();
-    for row in &rows {
-        let (at, name): (i64, String) = (row.get("begun_at")?, row.get("name")?);
-        let value: i64 = row.get("value")?;
+    for (at, name, value) in deleted {
+        let is_shared = name.starts_with(SHARED);
         let sum = minutes.entry((begin(Timestamp(at), TEN_MINUTES).0, name));
         let sum = sum.or_default();
-        if row.get::<String>("name")?.starts_with(SHARED) {
+        if is_shared {
             *sum = value.max(*sum);
         } else {
             *sum += value;

@@ -336,9 +336,10 @@ pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Re
     let end = erasure::last_of(db, shop, scan.after, step).await?;
     let rows = db
         .query(
-            "select deliveries.id, deliveries.kind, state, object_id, subject
-             from deliveries left join jobs on jobs.id = deliveries.id
-             where coalesce(deliveries.shop, '') = $1 and deliveries.id > $2 and deliveries.id <= $3
+            "select id, kind, object_id, subject,
+                    (select state from jobs where jobs.id = deliveries.id) as state
+             from deliveries
+             where coalesce(shop, '') = $1 and id > $2 and id <= $3
                and body is not null and source <> 'internal'",
         )
         .bind(shop.as_str())

@@ -183,19 +183,15 @@ async fn compared<'a>(
 ) -> Result<Vec<Opened<'a>>> {
     let body_keys = requests.iter().map(|(job, _)| keys.body(&job.body));
     let body_keys: Vec<Uuid> = body_keys.collect();
-    let rows = tx
+    // Of those that came at the same moment none repeats another; the last row is the first of them.
+    let mut first: HashMap<Uuid, Uuid> = tx
         .query(
             "select body_key, id from privacy_requests
              where repeats is null and body_key in ($1..) order by received_at desc, id desc",
         )
         .bind(body_keys.clone())
-        .fetch_all()
+        .all(|row| Ok((row.get("body_key")?, row.get("id")?)))
         .await?;
-    // Of those that came at the same moment none repeats another; the last row is the first of them.
-    let mut first: HashMap<Uuid, Uuid> = HashMap::new();
-    for row in &rows {
-        first.insert(row.get("body_key")?, row.get("id")?);
-    }
     let opened = requests.into_iter().zip(body_keys);
     let opened = opened.map(|((job, request), body_key)| {
         let repeats = first.get(&body_key).copied();
@@ -313,16 +309,14 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEnt
 
 /// How many requests match but are not listed because they are finished.
 pub async fn count_finished(db: &Db, filter: &Filter) -> Result<i64> {
-    let row = db
+    let counted = db
         .query(
             "select count(*) as requests from privacy_requests
              where ($1 = '' or topic = $1) and ($2 = '' or shop = $2) and finished_at is not null",
         )
         .bind(filter.topic.map_or("", |topic| topic.into_str()))
-        .bind(filter.shop.as_deref().unwrap_or_default())
-        .fetch_one()
-        .await?;
-    row.get("requests")
+        .bind(filter.shop.as_deref().unwrap_or_default());
+    counted.fetch_one().await?.get("requests")
 }
 
 /// A request with its entries in the audit, oldest first.
@@ -428,7 +422,7 @@ pub async fn announce_export(
     expires_at: Timestamp,
     subjects: &BTreeSet<Uuid>,
 ) -> Result<Option<i64>> {
-    let row = tx
+    let run = tx
         .query(
             "update privacy_requests
              set export_expires_at = $1, export_removed_at = null, export_problem = null,
@@ -439,16 +433,16 @@ pub async fn announce_export(
         .bind(expires_at.0)
         .bind(store)
         .bind(id)
-        .fetch_optional()
+        .first(|row| row.get("export_runs"))
         .await?;
-    let Some(row) = row else {
+    if run.is_none() {
         return Ok(None);
-    };
+    }
     let about = |key: &Uuid| [column("request_id", id), column("key", *key)];
     let about = subjects.iter().map(about).collect();
     let known = "on conflict (request_id, key) do nothing";
     tx.insert("export_subjects", about, known).await?;
-    row.get("export_runs").map(Some)
+    Ok(run)
 }
 
 /// Records the export that a run wrote for a request.
@@ -499,7 +493,7 @@ pub async fn expired_exports(
 /// Marks an export as removed and returns its shop. None when it was already marked, or when no
 /// export was written.
 pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Option<String>> {
-    let row = tx
+    let shop = tx
         .query(
             "update privacy_requests set export_removed_at = $1, export_problem = null
              where id = $2 and export_expires_at is not null and export_removed_at is null
@@ -507,13 +501,13 @@ pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Opt
         )
         .bind(now.0)
         .bind(id)
-        .fetch_optional()
+        .first(|row| row.get("shop"))
         .await?;
     tx.query("delete from export_subjects where request_id = $1")
         .bind(id)
         .execute()
         .await?;
-    row.map(|row| row.get("shop")).transpose()
+    Ok(shop)
 }
 
 /// An export that is not removed yet.
@@ -570,7 +564,7 @@ pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uu
     let keys: Vec<Uuid> = keys.iter().copied().collect();
     let mut ids = BTreeSet::new();
     for keys in keys.chunks(AT_ONCE) {
-        let rows = db
+        let about = db
             .query(
                 "select distinct privacy_requests.id as id
                  from export_subjects
@@ -578,12 +572,8 @@ pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uu
                  where export_expires_at is not null and export_removed_at is null
                    and export_subjects.key in ($1..)",
             )
-            .bind(keys.to_vec())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            ids.insert(row.get("id")?);
-        }
+            .bind(keys.to_vec());
+        ids.extend(about.all::<Uuid, Vec<_>>(|row| row.get("id")).await?);
     }
     Ok(ids)
 }
@@ -609,7 +599,7 @@ pub async fn is_erasing(
     since: Timestamp,
     now: Timestamp,
 ) -> Result<bool> {
-    let row = tx
+    let is_erasing = tx
         .query(
             "select id from privacy_requests
              where shop = $1 and topic <> 'customers/data_request' and received_at <= $2
@@ -621,9 +611,8 @@ pub async fn is_erasing(
         .bind(begun.0)
         .bind(since.0)
         .bind(now.0)
-        .fetch_optional()
-        .await?;
-    if row.is_some() {
+        .is_any();
+    if is_erasing.await? {
         return Ok(true);
     }
     tx.query(

@@ -41,18 +41,14 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
     if endpoints.is_empty() {
         return Ok(sent);
     }
-    let rows = db
+    let waiting: HashSet<(Uuid, Uuid)> = db
         .query(
             "select endpoint_id, event_id from outgoing_webhooks
              where endpoint_id in (select id from endpoints) and event_id in ($1..)",
         )
         .bind(events.iter().map(|event| event.id).collect::<Vec<_>>())
-        .fetch_all()
+        .all(|row| Ok((row.get("endpoint_id")?, row.get("event_id")?)))
         .await?;
-    let mut waiting: HashSet<(Uuid, Uuid)> = HashSet::new();
-    for row in &rows {
-        waiting.insert((row.get("endpoint_id")?, row.get("event_id")?));
-    }
     for event in events {
         let Some(known) = sent.get_mut(&event.id) else {
             continue;

@@ -12,8 +12,9 @@ use uuid::Uuid;
 
 use crate::aggregates;
 use crate::checkout_sessions::SessionEntry;
-use crate::sql::{Db, FromRow, Query, Result, Tx};
-use crate::{erasure, webhook_ids};
+use crate::erasure;
+use crate::sql::{Db, FromRow, Query, Result, Row, Tx};
+use crate::webhook_ids::{self, DeliveryId};
 use domain::order::OrderKey;
 use domain::order::record::Record;
 use domain::record::Forget as _;
@@ -285,19 +286,12 @@ pub async fn delete_jobs(
     ids: Vec<Uuid>,
     counts: &mut Counts,
 ) -> Result<()> {
-    let open = tx
-        .query("select id from privacy_requests where finished_at is null and id in ($1..)")
-        .bind(ids.clone())
-        .fetch_all()
-        .await?;
-    let open: BTreeSet<Uuid> = open
-        .iter()
-        .map(|row| row.get("id"))
-        .collect::<Result<_>>()?;
-    let ids: Vec<Uuid> = ids.into_iter().filter(|id| !open.contains(id)).collect();
     let ids: BTreeSet<Uuid> = tx
         .query(
-            "select id from jobs where shop = $1 and id in ($2..)
+            "select id from jobs
+             where shop = $1 and id in ($2..)
+               and not exists (select 1 from privacy_requests
+                               where privacy_requests.id = jobs.id and finished_at is null)
              order by id for update",
         )
         .bind(shop)
@@ -310,10 +304,13 @@ pub async fn delete_jobs(
              returning source, coalesce(external_id, '') as external_id",
         )
         .bind(ids.iter().copied().collect::<Vec<_>>());
-    let deliveries: Vec<(String, String)> = deleted
-        .all(|row| Ok((row.get("source")?, row.get("external_id")?)))
-        .await?;
-    let deliveries = deliveries.iter().map(|(source, id)| (&**source, &**id));
+    let of = |row: &Row| {
+        Ok(DeliveryId::new(
+            row.get("source")?,
+            &row.get::<String>("external_id")?,
+        ))
+    };
+    let deliveries = deleted.all(of).await?;
     let forgotten = webhook_ids::forget(tx, deliveries, &ids).await?;
     add(counts, "webhook_ids", forgotten);
     let ids: Vec<Uuid> = ids.into_iter().collect();

@@ -54,15 +54,13 @@ pub async fn verified(db: &Db, last: &BTreeMap<(Source, &str), Timestamp>) -> Re
 
 /// The secrets that are set, newest first for each source, with when each verified a delivery last.
 pub async fn list(db: &Db, set: &BTreeMap<Source, Vec<String>>) -> Result<Vec<Entry>> {
-    let rows = db
+    let last: BTreeMap<(String, String), Timestamp> = db
         .query("select source, fingerprint, verified_at from signing_secrets")
-        .fetch_all()
+        .all(|row| {
+            let key = (row.get("source")?, row.get("fingerprint")?);
+            Ok((key, row.get("verified_at")?))
+        })
         .await?;
-    let mut last: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
-    for row in &rows {
-        let key = (row.get("source")?, row.get("fingerprint")?);
-        last.insert(key, row.get("verified_at")?);
-    }
     let of = |source: Source, place: usize, fingerprint: &String| Entry {
         source: source.into_str(),
         place,

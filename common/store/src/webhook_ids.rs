@@ -23,11 +23,9 @@ pub struct DeliveryId(Uuid);
 impl DeliveryId {
     /// `id` is the provider's; two sources may have the same one.
     pub fn new(source: Source, id: &str) -> Self {
-        Self::from_text(source.into_str(), id)
-    }
-
-    fn from_text(source: &str, id: &str) -> Self {
-        let hash = Sha256::new().chain_update(source).chain_update(":");
+        let hash = Sha256::new()
+            .chain_update(source.into_str())
+            .chain_update(":");
         let hash = hash.chain_update(id).finalize();
         let mut first = [0; 16];
         first.copy_from_slice(&hash[..16]);
@@ -76,7 +74,7 @@ pub async fn remember(
 /// Deletes those of the ids that have expired. True if there were any.
 async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<bool> {
     let ids: Vec<Uuid> = known.iter().map(|claim| claim.id.0).collect();
-    let expired = tx
+    let expired: Vec<Uuid> = tx
         .query(
             "select id from webhook_ids
              where expires_at <= $1 and id in ($2..)
@@ -85,12 +83,8 @@ async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<
         )
         .bind(now.0)
         .bind(ids)
-        .fetch_all()
+        .all(|row| row.get("id"))
         .await?;
-    let expired: Vec<Uuid> = expired
-        .iter()
-        .map(|row| row.get("id"))
-        .collect::<Result<_>>()?;
     if expired.is_empty() {
         return Ok(false);
     }
@@ -137,27 +131,16 @@ pub async fn job(db: &Db, id: DeliveryId) -> Result<Option<JobId>> {
         .await
 }
 
-/// Deletes the ids of these deliveries, whose jobs these are. An id that another job has taken over
+/// Deletes these ids of deliveries, whose jobs these are. An id that another job has taken over
 /// in the meantime stays.
-pub async fn forget(
-    tx: &mut Tx,
-    deliveries: impl IntoIterator<Item = (&str, &str)>,
-    jobs: &BTreeSet<JobId>,
-) -> Result<u64> {
-    let ids = deliveries.into_iter();
-    let ids = ids.map(|(source, id)| DeliveryId::from_text(source, id).0);
-    let rows = tx
+pub async fn forget(tx: &mut Tx, ids: Vec<DeliveryId>, jobs: &BTreeSet<JobId>) -> Result<u64> {
+    let known: Vec<(Uuid, JobId)> = tx
         .query("select id, job_id from webhook_ids where id in ($1..) order by id for update")
-        .bind(ids.collect::<Vec<Uuid>>())
-        .fetch_all()
+        .bind(ids.into_iter().map(Uuid::from).collect::<Vec<_>>())
+        .all(|row| Ok((row.get("id")?, row.get("job_id")?)))
         .await?;
-    let mut ids = Vec::with_capacity(rows.len());
-    for row in &rows {
-        if jobs.contains(&row.get("job_id")?) {
-            ids.push(row.get("id")?);
-        }
-    }
-    delete(tx, ids).await
+    let theirs = known.into_iter().filter(|(_, job)| jobs.contains(job));
+    delete(tx, theirs.map(|(id, _)| id).collect()).await
 }
 
 /// Deletes at most `limit` ids that expired before `now`.

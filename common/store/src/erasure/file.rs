@@ -102,7 +102,7 @@ async fn due_since(db: &Db, then: Timestamp) -> Result<Timestamp> {
 
 /// Whether no job is due and none was made for so long.
 async fn is_quiet(db: &Db, now: Timestamp, lull: Duration) -> Result<bool> {
-    let row = db
+    let is_busy = db
         .query(
             "select 1 as busy
              from (select created_at from deliveries order by id desc limit 1) as newest
@@ -117,7 +117,6 @@ async fn is_quiet(db: &Db, now: Timestamp, lull: Duration) -> Result<bool> {
         )
         .bind(now.0)
         .bind(now.minus(lull).0)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_none())
+        .is_any();
+    Ok(!is_busy.await?)
 }

@@ -47,8 +47,7 @@ pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
                 "select deliveries.id, source, deliveries.kind, deliveries.shop, external_id, object_id,
                         state, attempts, last_error, deliveries.created_at, finished_at, discarded_at
                  from deliveries join jobs on jobs.id = deliveries.id
-                 where source <> 'internal' and deliveries.id in ($1..)
-                 order by deliveries.id",
+                 where source <> 'internal' and deliveries.id in ($1..)",
             )
             .bind(ids.to_vec())
             .all(Arrived::from_row)

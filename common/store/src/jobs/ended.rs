@@ -302,17 +302,15 @@ pub async fn page(
             matching!(),
             " order by finished_at desc, id desc limit $10"
         ));
-        let rows = filtered(query, queue.into_str(), filter)
+        let dead: Vec<_> = filtered(query, queue.into_str(), filter)
             .bind(begin.0.0)
             .bind(begin.1)
             .bind(each)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all()
+            .all(|row| Ok((row.get("finished_at")?, row.get("id")?)))
             .await?;
-        for row in &rows {
-            found.push((row.get("finished_at")?, row.get("id")?));
-        }
-        if rows.len() < limit {
+        found.extend(&dead);
+        if dead.len() < limit {
             cut = cut.max(end(db, queue, filter, begin, each).await?);
         }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
 use domain::trace::{self, TraceContext};
@@ -14,12 +14,13 @@ const SHOPS: i64 = 64;
 const OF_A_SHOP: i64 = 8;
 
 /// A job of which workers are notified.
-#[derive(Debug)]
+#[derive(Debug, FromRow)]
 pub struct DueJob {
     pub id: JobId,
     pub kind: String,
     /// When workers were notified of the job the last time before this one.
     pub notified_at: Option<Timestamp>,
+    #[with(traceparent)]
     pub traceparent: Option<TraceContext>,
 }
 
@@ -218,7 +219,7 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = tx
+    let marked: Vec<DueJob> = tx
         .query(
             "update jobs set notified_at = $1
              where id in (
@@ -227,18 +228,14 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
                  order by id
                  for update skip locked
              )
-             returning id, kind,
+             returning id, kind, cast(null as bigint) as notified_at,
                        (select traceparent from deliveries where deliveries.id = jobs.id) as traceparent",
         )
         .bind(now.0)
         .bind(ids.to_vec())
-        .fetch_all()
+        .all(DueJob::from_row)
         .await?;
-    let mut due = HashMap::with_capacity(rows.len());
-    for row in &rows {
-        let job = read(row, None)?;
-        due.insert(job.id, job);
-    }
+    let mut due: HashMap<JobId, DueJob> = marked.into_iter().map(|job| (job.id, job)).collect();
     Ok(ids.iter().filter_map(|id| due.remove(id)).collect())
 }
 
@@ -252,7 +249,7 @@ pub async fn take_lost(
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<DueJob>> {
-    let rows = tx
+    let lost: Vec<DueJob> = tx
         .query(
             "select id, kind, notified_at,
                     (select traceparent from deliveries where deliveries.id = jobs.id) as traceparent
@@ -267,13 +264,8 @@ pub async fn take_lost(
         .bind(before.0)
         .bind(future.0)
         .bind(limit)
-        .fetch_all()
+        .all(DueJob::from_row)
         .await?;
-    let lost = rows.iter().map(|row| {
-        let notified_at: Option<i64> = row.get("notified_at")?;
-        read(row, notified_at.map(Timestamp))
-    });
-    let lost: Vec<DueJob> = lost.collect::<Result<_>>()?;
     if !lost.is_empty() {
         tx.query("update jobs set notified_at = $1 where id in ($2..)")
             .bind(now.0)
@@ -284,11 +276,6 @@ pub async fn take_lost(
     Ok(lost)
 }
 
-fn read(row: &Row, notified_at: Option<Timestamp>) -> Result<DueJob> {
-    Ok(DueJob {
-        id: row.get("id")?,
-        kind: row.get("kind")?,
-        notified_at,
-        traceparent: trace::stored(row.get("traceparent")?),
-    })
+fn traceparent(row: &Row) -> Result<Option<TraceContext>> {
+    Ok(trace::stored(row.get("traceparent")?))
 }

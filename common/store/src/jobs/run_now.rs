@@ -68,7 +68,7 @@ pub async fn run_now(
         return Err(NotMadeDue::Held(id));
     }
     let mut tx = db.begin().await?;
-    let row = tx
+    let waiting = tx
         .query(
             "select id, queue, kind, shop, state, attempts, unfinished_attempts, run_at, last_error,
                     discarded_at
@@ -76,9 +76,8 @@ pub async fn run_now(
              for update",
         )
         .bind(id)
-        .fetch_optional()
+        .first(Waiting::from_row)
         .await?;
-    let waiting = row.as_ref().map(Waiting::from_row).transpose()?;
     let waiting = waiting.ok_or(NotMadeDue::Unknown(id));
     let waiting = waiting.and_then(|job| match seen {
         Some(seen) if job.run_at != seen => Err(NotMadeDue::Changed(id)),
@@ -100,9 +99,9 @@ pub async fn run_now(
         .bind(will_notify.then_some(by.now.0))
         .bind(id)
         .bind(waiting.run_at.0)
-        .execute()
+        .changed_one()
         .await?;
-    if changed != 1 {
+    if !changed {
         tx.rollback().await?;
         return Err(NotMadeDue::Changed(id));
     }

@@ -85,13 +85,12 @@ async fn an_id_is_new_again_as_soon_as_its_time_is_over() {
 async fn the_ids_of_these_jobs_alone_are_forgotten() {
     let own = with_tables().await;
     new_of(&own.db, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)], NOW).await;
-    let source = Source::Storefront.into_str();
-    let deliveries = ["a", "b", "c", "unknown"].map(|text| (source, text));
+    let deliveries = ["a", "b", "c", "unknown"].map(id);
     let jobs = BTreeSet::from([1, 2, 9].map(nth));
     let mut tx = own.db.begin().await.unwrap();
-    let count = forget(&mut tx, deliveries, &jobs).await.unwrap();
+    let count = forget(&mut tx, deliveries.to_vec(), &jobs).await.unwrap();
     assert_eq!(count, 2, "c belongs to a job that is not among these");
-    let none = forget(&mut tx, deliveries, &jobs).await.unwrap();
+    let none = forget(&mut tx, deliveries.to_vec(), &jobs).await.unwrap();
     assert_eq!(none, 0);
     tx.commit().await.unwrap();
     let again = [("a", 5), ("b", 6), ("c", 7), ("d", 8)];
