@@ -17,7 +17,7 @@ mod woocommerce;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use strum::VariantArray;
 
 use crate::json::{self, At, Field, Problem, Unreadable, fields};
@@ -122,29 +122,43 @@ pub struct Customer {
     pub last_name: Option<String>,
 }
 
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, row::Record)]
 pub struct Address {
+    #[person]
     pub first_name: Option<String>,
+    #[person]
     pub last_name: Option<String>,
+    #[person]
     pub address1: Option<String>,
+    #[person]
     pub address2: Option<String>,
+    #[person]
     pub city: Option<String>,
+    #[person]
     pub province: Option<String>,
+    #[person]
     pub country: Option<String>,
+    #[person]
     pub zip: Option<String>,
+    #[person]
     pub phone: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Line {
+    #[required]
     pub id: i64,
     /// None for custom items and deleted products.
     pub variant_id: Option<i64>,
+    #[thing]
     pub title: Option<String>,
     pub quantity: i64,
     /// The decimal text of the body, unchanged.
+    #[thing]
     pub price: Option<String>,
+    #[thing]
     pub sku: Option<String>,
+    #[thing]
     pub fulfillment_status: Option<String>,
 }
 

@@ -31,8 +31,9 @@ pub struct Question {
 pub async fn refute(tx: &mut Tx, question: Question) -> sql::Result<()> {
     let key = (question.shop, question.order_id);
     let count = |order: &mut Record| {
-        let body = order.own.bodies.get_mut(&question.hash);
-        body.into_iter().for_each(|body| body.refuted += 1);
+        if let Some(body) = order.own.bodies.get_mut(&question.hash) {
+            body.refuted += 1;
+        }
     };
     aggregates::edit(tx, vec![key], count).await.map(|_| ())
 }

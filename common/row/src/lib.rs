@@ -26,9 +26,10 @@ pub fn from_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 /// - `#[person]`: it may identify somebody, and is set to its default when the person is forgotten.
 /// - `#[thing]`: a text that is about nobody. A text says one of the two.
 /// - `#[nested]`: it holds a record, or several, each of which forgets its person.
+/// - `#[part]`: it has a version, which is written only if it differs from the field `version`.
 ///
 /// `#[schema(1)]` stands on a struct that is a whole record.
-#[proc_macro_derive(Record, attributes(schema, required, person, thing, nested))]
+#[proc_macro_derive(Record, attributes(schema, required, person, thing, nested, part))]
 pub fn record(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     let implemented = record::implement(&input).unwrap_or_else(Error::into_compile_error);

@@ -102,6 +102,11 @@ impl<'a> Member<'a> {
         let Member { ident, name, .. } = self;
         if self.is("required") {
             quote!(serde::ser::SerializeMap::serialize_entry(&mut members, #name, &self.#ident)?;)
+        } else if self.is("part") {
+            quote!(if self.#ident != Default::default() {
+                let part = self.#ident.beside(self.version);
+                serde::ser::SerializeMap::serialize_entry(&mut members, #name, &part)?;
+            })
         } else {
             quote!(crate::record::write_unless_default(&mut members, #name, &self.#ident)?;)
         }
@@ -118,6 +123,9 @@ impl<'a> Member<'a> {
         } = self;
         if self.is("required") {
             quote!(#ident: #value.ok_or_else(|| serde::de::Error::missing_field(#name))?)
+        } else if self.is("part") {
+            let of_type = &self.field.ty;
+            quote!(#ident: #value.map(|part| <#of_type>::read(part, its_version)).unwrap_or_default())
         } else {
             quote!(#ident: #value.unwrap_or_default())
         }

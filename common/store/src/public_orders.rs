@@ -14,8 +14,10 @@ use domain::order::settlement::Cycle;
 use domain::record::Forget as _;
 use domain::time::Timestamp;
 
-/// The most shops that a page lists for one order id, and the most parcels that it lists.
+/// The most shops that a page lists for one order id, and the most orders whose parcels it lists.
 const MOST: i64 = 50;
+/// The most parcels of an order that a page lists.
+const MOST_PARCELS: usize = 50;
 
 /// An order as everyone may see it who knows its id.
 #[derive(Clone, Debug)]
@@ -170,7 +172,7 @@ fn order((shop, id): OrderKey, record: &Record, updated_at: Timestamp) -> Public
             outstanding: money(record.outstanding.value),
             brought: Some(0),
         },
-        parcels: parcels(record).take(MOST.unsigned_abs() as usize).collect(),
+        parcels: parcels(record).take(MOST_PARCELS).collect(),
         updated_at: updated_at.max(moved_at),
     }
 }

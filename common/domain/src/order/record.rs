@@ -42,6 +42,30 @@ pub struct Part<T> {
     pub value: T,
 }
 
+/// A part as it is kept: without its version if that is the order's newest, as it mostly is.
+#[derive(Serialize, Deserialize)]
+pub struct Written<T> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<Version>,
+    value: T,
+}
+
+impl<T> Part<T> {
+    pub(crate) fn beside(&self, newest: Version) -> Written<&T> {
+        Written {
+            version: (self.version != newest).then_some(self.version),
+            value: &self.value,
+        }
+    }
+
+    pub(crate) fn read(part: Written<T>, newest: Option<Version>) -> Self {
+        Part {
+            version: part.version.or(newest).unwrap_or(Version::NEVER),
+            value: part.value,
+        }
+    }
+}
+
 /// The version stays, so that no older delivery brings the person back.
 impl<T: Forget> Forget for Part<T> {
     fn forget_person(&mut self) {
@@ -167,24 +191,35 @@ pub struct Record {
     pub version: Version,
     /// The name that the shop shows, such as `#1001`.
     #[thing]
+    #[part]
     pub name: Part<Option<String>>,
     /// The earliest time of the order that was reported, in Unix milliseconds.
     pub ordered_at: Option<i64>,
+    #[part]
     pub totals: Part<Totals>,
     /// What is still to be paid, in minor units of the totals' currency.
+    #[part]
     pub outstanding: Part<Option<i64>>,
+    #[part]
     pub financial: Part<Option<FinancialStatus>>,
+    #[part]
     pub fulfillment: Part<Option<FulfillmentStatus>>,
+    #[part]
     pub lines: Part<Vec<Line>>,
     /// The storefront's id of the customer.
+    #[part]
     pub customer: Part<Option<i64>>,
     #[nested]
+    #[part]
     pub contact: Part<Contact>,
     #[nested]
+    #[part]
     pub addresses: Part<Addresses>,
+    #[part]
     pub refunds: Part<Vec<Returned>>,
     /// The id of the agreement, by which the order's payments are found.
     #[thing]
+    #[part]
     pub agreement: Part<Option<String>>,
     pub cancelled: Option<Cancellation>,
     /// True when some version was paid, even if it was refunded later.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::aggregates;
 use crate::sql::{Db, Result};
 use domain::order::OrderKey;
+use domain::order::own::Body;
 use domain::order::record::Record;
 use domain::time::Timestamp;
 
@@ -33,11 +34,7 @@ pub async fn list(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
     let orders: Vec<(OrderKey, Record)> = aggregates::read(orders.bind(limit)).await?;
     let mut found = Vec::new();
     for ((shop, order_id), record) in orders {
-        let disputed = record
-            .own
-            .bodies
-            .into_values()
-            .filter(|body| body.is_disputed());
+        let disputed = record.own.bodies.into_values().filter(Body::is_disputed);
         found.extend(disputed.map(|body| Repeated {
             shop: shop.clone(),
             order_id,

@@ -77,6 +77,8 @@ async fn parcel(
     tx.commit().await.unwrap();
 }
 
+type Changed = Box<dyn Fn(&mut Record)>;
+
 /// Changes the only order.
 async fn change(service: &Service, change: impl Fn(&mut Record)) {
     change_orders(service.db(), "orders", change).await;
@@ -556,7 +558,7 @@ async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
             order.financial.value = Some(status.to_owned().into());
         })
     };
-    let changes: [(Box<dyn Fn(&mut Record)>, &str, &str); 12] = [
+    let changes: [(Changed, &str, &str); 12] = [
         (
             Box::new(|order| order.outstanding.value = Some(300)),
             "<dd class=\"amount\">3.00 USD</dd>",
