@@ -477,11 +477,10 @@ class Waybill:
             self.fill(it, jobs, "once")
 
             def effects():
-                orders, events, lines = map(int, it.database.query(
-                    "select (select count(*) from orders), (select count(*) from events), "
-                    "(select count(*) from order_lines)").split())
-                # Each order has three events and three lines, so what is beyond that happened twice.
-                return orders + max(0, events - 3 * jobs) + max(0, lines - 3 * jobs), orders
+                orders, events = map(int, it.database.query(
+                    "select (select count(*) from orders), (select count(*) from events)").split())
+                # Each order has three events, so what is beyond that happened twice.
+                return orders + max(0, events - 3 * jobs), orders
 
             report = killed(it, self.workers(it), jobs, effects, lambda: it.database.number(
                 "select count(*) from jobs where state = 'ready' and kind = 'orders/create'"))
