@@ -363,6 +363,24 @@ pub async fn note_progress(tx: &mut Tx, id: Uuid, progress: &impl Serialize) -> 
         .await
 }
 
+/// Notes how far a request has come, unless another run has noted something else than `noted` meanwhile. False if so.
+pub async fn go_on(
+    tx: &mut Tx,
+    id: Uuid,
+    noted: Option<&Value>,
+    progress: &impl Serialize,
+) -> Result<bool> {
+    let row = tx
+        .query("select progress from privacy_requests where id = $1 for update")
+        .bind(id);
+    let found: Option<Option<Value>> = row.first(|row| row.get("progress")).await?;
+    let is_known = found.flatten().as_ref() == noted;
+    if is_known {
+        note_progress(tx, id, progress).await?;
+    }
+    Ok(is_known)
+}
+
 /// Moves a request from one of the states `from` to the state `to`. False when it was in none of
 /// them.
 pub async fn set_state(

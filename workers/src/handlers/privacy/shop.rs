@@ -26,7 +26,7 @@ use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, add};
 use store::sql::Tx;
@@ -92,6 +92,8 @@ struct Erasure<'a> {
     /// The time of the tombstones.
     at: Timestamp,
     progress: Progress,
+    /// What was noted last of the progress.
+    noted: Option<Value>,
     /// Why an export of this run could not be removed.
     failed: Option<Error>,
 }
@@ -129,8 +131,10 @@ async fn erase_as(
         shop: &erased.shop,
         at,
         progress: noted
+            .clone()
             .and_then(|noted| serde_json::from_value(noted).ok())
             .unwrap_or_default(),
+        noted,
         failed: None,
     };
     while erasure.progress.phase != Phase::Over {
@@ -168,9 +172,16 @@ impl Erasure<'_> {
         }
     }
 
-    /// Notes what the transaction did, and commits both.
-    async fn commit(&self, mut tx: Tx) -> Result<()> {
-        privacy_requests::note_progress(&mut tx, self.id, &self.progress).await?;
+    /// Notes what the transaction did, and commits both. A run whose claim has passed to another one ends here, so
+    /// that what both have done is counted.
+    async fn commit(&mut self, mut tx: Tx) -> Result<()> {
+        let progress = json!(self.progress);
+        let noted = self.noted.as_ref();
+        if !privacy_requests::go_on(&mut tx, self.id, noted, &progress).await? {
+            tx.rollback().await?;
+            return Err(Error::new(Unfinished));
+        }
+        self.noted = Some(progress);
         Ok(tx.commit().await?)
     }
 

@@ -502,6 +502,34 @@ async fn a_long_erasure_goes_on_in_many_short_runs_and_none_of_them_is_a_failure
 }
 
 #[tokio::test]
+async fn what_another_run_has_counted_is_not_written_over() {
+    let service = at_once().start().await;
+    insert_many(&service, MANY).await;
+    let id = redact(&service, &redaction(SHOP)).await;
+    eventually("some orders are erased", async || {
+        entry(&service, id).await.progress["counts"]["orders"].as_i64() > Some(0)
+    })
+    .await;
+    // As a run notes that has taken over, because the one before was believed to be dead.
+    let mut tx = service.db().begin().await.unwrap();
+    privacy_requests::state(&mut tx, id).await.unwrap();
+    let noted = entry(&service, id).await.progress;
+    let mut counted = noted.clone();
+    counted["counts"]["orders"] = json!(noted["counts"]["orders"].as_i64().unwrap() + 1000);
+    privacy_requests::note_progress(&mut tx, id, &counted)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    within(A_WHILE, "the shop is erased", async || {
+        service.clock().advance(Duration::from_mins(1));
+        is_done(&service, id).await
+    })
+    .await;
+    assert_eq!(entry(&service, id).await.progress["orders"], MANY + 1000);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
     let service = service().manual_clock().start().await;
     let order = order_delivery("orders/create", &body(1, 1, "paid"));
