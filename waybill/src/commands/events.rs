@@ -19,7 +19,7 @@ use platform::{shutdown, terminal, zone};
 use serde_json::Value;
 use store::events::{self, Filter};
 use store::sql::{self, Db};
-use store::{event_head, traces};
+use store::{broker_cursor, event_head, traces};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -275,11 +275,25 @@ impl Follower {
             Some(Since::After(id)) => match events::known_position(db, id).await? {
                 Some(position) => {
                     self.from = Timestamp(0);
+                    self.pass_over(position).await?;
                     position
                 }
                 None => events::position_at(db, self.from).await?,
             },
         })
+    }
+
+    /// Counts events up to a position as shown that the broker does not have yet, and will send.
+    async fn pass_over(&mut self, until: i64) -> Result<()> {
+        let mut position = broker_cursor::position(&self.db).await?;
+        loop {
+            let next = events::placed_after(&self.db, position, until, CHUNK).await?;
+            let Some(last) = next.last() else {
+                return Ok(());
+            };
+            position = last.position;
+            self.seen.extend(next.iter().map(|event| event.id));
+        }
     }
 
     /// Shows the events in the database that were not shown yet.

@@ -516,6 +516,24 @@ async fn a_tail_shows_history_and_then_each_new_event_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tail_from_an_event_on_shows_none_of_before_it_though_the_broker_gets_them_later() {
+    let backend = Arc::new(Backend::create().await);
+    let mut service = service().without_workers().start_on(backend.clone()).await;
+    let settings = settings(&backend, free_port());
+    let written = write(service.db(), 4, 5).await;
+    let since = written[9].to_string();
+    let mut tail = tail(&settings, &["--since", &since, "--json"]);
+    for id in &written[10..] {
+        assert_eq!(next_event(&mut tail).await, *id);
+    }
+    service.start_workers();
+    for id in write(service.db(), 1, 3).await {
+        assert_eq!(next_event(&mut tail).await, id);
+    }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_tail_that_loses_the_broker_misses_nothing() {
     let (backend, broker) = proxy::to_broker().await;
