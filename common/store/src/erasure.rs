@@ -1,7 +1,7 @@
 //! The statements of an erasure: records forget their person, and the bodies of deliveries are replaced by the part that
-//! may stay. Ids, amounts and states are not touched. Customers and
-//! orders are counted as they are found, because a late delivery may have erased one a moment
-//! before. Payments, sessions and jobs are counted only where there was something to erase.
+//! may stay. Ids, amounts and states are not touched. Customers and orders are counted as they are found, because a late
+//! delivery may have erased one a moment before. Payments, sessions and jobs are counted only where there was something
+//! to erase.
 
 pub mod file;
 

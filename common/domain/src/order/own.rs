@@ -27,7 +27,7 @@ pub struct Own {
     pub cycles: BTreeMap<Cycle, FurtherCycle>,
     /// The QR code of the order's public page.
     pub code: Option<QrCode>,
-    /// Those of its parcels, by tracking number. A number that fits into no code has none.
+    /// The QR codes of its parcels, by tracking number. A number that fits into no code has none.
     #[thing]
     pub parcel_codes: BTreeMap<String, QrCode>,
     /// When each shipment last changed here.

@@ -520,6 +520,11 @@ async fn what_another_run_has_counted_is_not_written_over() {
         .await
         .unwrap();
     tx.commit().await.unwrap();
+    let ended = "select count(*) as n from jobs where last_error = 'a part is done; it goes on'";
+    eventually("the run before has gone on or ended", async || {
+        service.count(ended).await == 1 || entry(&service, id).await.progress != counted
+    })
+    .await;
     within(A_WHILE, "the shop is erased", async || {
         service.clock().advance(Duration::from_mins(1));
         is_done(&service, id).await
