@@ -19,6 +19,11 @@ SIZES = """select c.relname, pg_table_size(c.oid), pg_indexes_size(c.oid) from p
     where c.relkind = 'r' and n.nspname = 'public' order by pg_total_relation_size(c.oid) desc"""
 
 
+def server_seconds():
+    """The processor time of PostgreSQL and of RabbitMQ until now."""
+    return [processor_seconds([pid]) for pid in service_pids()]
+
+
 class Server:
     """A fresh database with some processes of Waybill on it."""
 
@@ -61,17 +66,17 @@ def intake(options, count):
         each = CONNECTIONS // count
         load(options.work, options.port, each, 1)
         before = server.database.number("select count(*) from jobs")
-        log, servers = server.log_position(), processor_seconds(service_pids())
+        log, servers = server.log_position(), server_seconds()
         own = processor_seconds([process.pid for process in processes])
         wrks = [start_wrk(options.work, options.port + number, each, options.seconds) for number in range(count)]
         results = [result_of(wrk) for wrk in wrks]
         own = processor_seconds([process.pid for process in processes]) - own
-        servers = processor_seconds(service_pids()) - servers
+        servers = [now - then for now, then in zip(server_seconds(), servers)]
         stored = server.database.number("select count(*) from jobs") - before
         found = {"processes": count, "rate": sum(result[1] for result in results),
                  "p50": max(result[2] for result in results), "p99": max(result[3] for result in results),
                  "log_bytes": (server.log_position() - log) / stored, "own_us": own / stored * 1e6,
-                 "servers_us": servers / stored * 1e6}
+                 "servers_us": [used / stored * 1e6 for used in servers]}
         if count == 1:
             found["bytes"] = server.sizes(before + stored)
         return found
@@ -90,20 +95,20 @@ def drain(options, count):
         workers = [server.start("worker", "orders") for _ in range(count)]
         waiting = "select count(*) from jobs where state = 'ready' and kind = 'orders/create'"
         until = time.monotonic() + 120
-        own, servers = processor_seconds([it.pid for it in workers]), processor_seconds(service_pids())
+        own, servers = processor_seconds([it.pid for it in workers]), server_seconds()
         while server.database.number(waiting):
             if time.monotonic() > until:
                 raise Wrong("the workers did not finish in two minutes")
             time.sleep(0.1)
         own = processor_seconds([it.pid for it in workers]) - own
-        servers = processor_seconds(service_pids()) - servers
+        servers = [now - then for now, then in zip(server_seconds(), servers)]
         milliseconds = server.database.number("select max(finished_at) - min(finished_at) from jobs")
         made = server.database.query("select (select count(*) from orders), (select count(*) from events)")
         if made != f"{options.orders} {3 * options.orders}":
             raise Wrong(f"orders and events: {made}")
         found = {"processes": count, "rate": options.orders / milliseconds * 1000,
                  "log_bytes": (server.log_position() - log) / options.orders, "own_us": own / options.orders * 1e6,
-                 "servers_us": servers / options.orders * 1e6}
+                 "servers_us": [used / options.orders * 1e6 for used in servers]}
         if count == 1:
             found["bytes"] = server.sizes(options.orders)
         return found
@@ -114,7 +119,8 @@ def drain(options, count):
 def show(what, found):
     percentiles = f"   p50 {found['p50']:6.1f} ms   p99 {found['p99']:6.1f} ms" if "p50" in found else ""
     print(f"{found['processes']} {what:<20} {found['rate']:8.0f} /s{percentiles}   log {found['log_bytes']:6.0f} bytes"
-          f"   processor {found['own_us']:5.0f} us, servers {found['servers_us']:5.0f} us", flush=True)
+          "   processor {:5.0f} us, PostgreSQL {:5.0f} us, RabbitMQ {:5.0f} us".format(found["own_us"], *found["servers_us"]),
+          flush=True)
     for name, (table, indices) in found.get("bytes", {}).items():
         print(f"    {name:<24} {table:7.0f} bytes, indices {indices:7.0f}")
 
