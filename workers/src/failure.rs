@@ -53,10 +53,11 @@ pub fn call_failed(failure: CallFailure) -> anyhow::Error {
     }
 }
 
-/// Whether no retry can mend the error: a handler has marked it so, a flow says so, or a record is damaged.
+/// Whether no retry can mend the error: a handler has marked it so, a flow says so, or a record cannot be read
+/// or written.
 fn is_permanent(error: &anyhow::Error) -> bool {
     let of_flow = error.downcast_ref().is_some_and(flows::Error::is_permanent);
-    let of_store = error.downcast_ref().is_some_and(aggregates::is_damaged);
+    let of_store = error.downcast_ref().is_some_and(aggregates::is_permanent);
     of_flow || of_store || error.is::<Permanent>()
 }
 

@@ -2,7 +2,8 @@
 //! subscription, as one row of its table. The row has its key, the record as JSON, and columns for what is searched, sorted,
 //! summed or listed. These are made from the record whenever it is written, and never changed alone.
 //!
-//! Nothing is written over a record that cannot be read: whatever saves a row has read it before.
+//! Nothing is written over a record that cannot be read: whatever saves a row has read it before. No record grows beyond
+//! [`LARGEST`] bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,9 @@ use crate::sql::{Cell, Error, Query, Result, Row, Tx, Value, column};
 use domain::order::OrderKey;
 use domain::record::{self, Record, Unreadable};
 use domain::time::Timestamp;
+
+/// The bytes that a record may have. Deliveries have up to 2 MiB, so that only many of them lead there.
+const LARGEST: usize = 8 << 20;
 
 /// A row of such a table.
 pub trait Aggregate: Clone + PartialEq {
@@ -95,9 +99,23 @@ struct UnreadableRecord {
     why: Unreadable,
 }
 
-/// Whether it is because of a damaged record, which is read no better however often it is tried.
-pub fn is_damaged(error: &Error) -> bool {
-    matches!(unreadable(error), Some(Unreadable::Damaged { .. }))
+/// A record that has become too large to be kept.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the record of {key} in {table} would have {bytes} bytes, and may have {LARGEST}; nothing was changed. Discard \
+     the job, if what it says more is not needed"
+)]
+struct TooLarge {
+    table: &'static str,
+    key: String,
+    bytes: usize,
+}
+
+/// Whether it is because of a record that is damaged or would become too large, which is no better however often it is
+/// tried.
+pub fn is_permanent(error: &Error) -> bool {
+    let too_large = matches!(error, Error::Encode(error) if error.is::<TooLarge>());
+    too_large || matches!(unreadable(error), Some(Unreadable::Damaged { .. }))
 }
 
 /// Why a record could not be read, if that is the error.
@@ -214,9 +232,14 @@ fn row<'a, A: Aggregate>(
     value: &'a A,
     updated_at: Timestamp,
 ) -> Result<Vec<Cell<'a>>> {
+    let record = json(value.record())?;
+    if record.len() > LARGEST {
+        let (table, key, bytes) = (A::TABLE, key.name(), record.len());
+        return Err(Error::Encode(TooLarge { table, key, bytes }.into()));
+    }
     let mut row = key.columns();
     row.extend(value.columns());
-    row.push(column("record", json(value.record())?));
+    row.push(column("record", record));
     // When a row is overwritten, this stays as it is.
     row.push(column("created_at", updated_at));
     row.push(column("updated_at", updated_at));

@@ -1,9 +1,11 @@
 //! Records that a newer version wrote, and records that cannot be read.
 
+use std::slice;
+
 use domain::job::State;
 use serde_json::{Value, json};
 
-use crate::support::order::{body, order_delivery, post_all, with};
+use crate::support::order::{body, fulfilment, order_delivery, post_all, with};
 use crate::support::payment::{declined, event, intent, session};
 use crate::support::records;
 use crate::support::{Service, eventually, service};
@@ -161,4 +163,49 @@ async fn a_damaged_record_stops_its_own_job_for_good_and_is_never_overwritten() 
 async fn a_record_of_a_newer_schema_waits_for_a_newer_version_and_is_never_overwritten() {
     let why = "it has schema 2, and this version knows 1, so a newer version must read it";
     stops_its_own_job(r#"{"schema":2,"email":"canary"}"#, why, State::Ready).await;
+}
+
+/// 2,000 lines and 200 parcels are kept. What would grow beyond all measure stays as it was, its job says why, and the
+/// jobs of other orders go on.
+#[tokio::test]
+async fn a_large_record_is_kept_and_one_that_would_be_too_large_is_said() {
+    let service = service().start().await;
+    let lines: Vec<Value> = (1..=2000)
+        .map(|id| json!({"id": id, "title": "Linen apron", "quantity": 2, "price": "1.00"}))
+        .collect();
+    let numbers: Vec<String> = (1..=200).map(|nth| format!("1Z{nth}")).collect();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    let of_1 = |second: u32, shipped: &[Value]| {
+        let fields = json!({"line_items": lines, "fulfillments": shipped});
+        let large = with(body(1, second, "paid"), &fields);
+        order_delivery("orders/updated", &large).id(&format!("1-{second}"))
+    };
+    let parcels = fulfilment(1, &numbers, &[(1, 2)]);
+    post_all(&service, &[of_1(1, slice::from_ref(&parcels))]).await;
+    service.drained().await;
+    let key = service.api_key().await;
+    let order = service.get("/api/commerce/orders/1").bearer_auth(key);
+    let order: Value = order.send().await.unwrap().json().await.unwrap();
+    assert_eq!(order["line_items"].as_array().unwrap().len(), 2000);
+    let shown = order["shipments"][0]["parcels"].as_array().unwrap();
+    assert_eq!(shown.len(), 200);
+
+    for nth in 2..=6 {
+        let mut shipped = fulfilment(i64::from(nth), &[], &[]);
+        shipped["status"] = "x".repeat(1_700_000).into();
+        let other = order_delivery("orders/create", &body(i64::from(nth), 1, "paid"));
+        let both = [of_1(nth, &[shipped]), other.id(&format!("2-{nth}"))];
+        post_all(&service, &both).await;
+        service.settled().await;
+    }
+    assert_eq!(service.jobs(State::Dead).await, 1);
+    assert_eq!(service.count("select count(*) as n from orders").await, 6);
+    let [record] = &records::texts(service.db(), "orders where id = 1").await[..] else {
+        panic!("one order");
+    };
+    assert!(record.len() < 8 << 20, "{}", record.len());
+    let failure = failure(&service).await;
+    let said = "the record of shop.example 1 in orders would have ";
+    assert!(failure.contains(said), "{failure}");
+    service.stop().await;
 }
