@@ -125,7 +125,7 @@ async fn ready(State(watched): State<Arc<Watched>>) -> Response {
     let alive = watched.heartbeat.is_alive();
     let (code, status) = if watched.stopping.is_cancelled() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-    } else if found.has_database() && found.bus && alive {
+    } else if found.can_be_worked_on() && found.bus && alive {
         (StatusCode::OK, "ready")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

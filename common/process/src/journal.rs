@@ -1,7 +1,7 @@
 //! Whether the database knows every erasure of the journal. A database that was restored from an older
 //! backup does not, and has data of people again who were erased. No process serves such a database:
-//! ingress refuses, workers wait, and no export goes out, until `waybill privacy reapply` has erased
-//! again what the journal says.
+//! workers wait, no export goes out, and ingress takes deliveries and refuses all else, until `waybill
+//! privacy reapply` has erased again what the journal says.
 //!
 //! Each process looks when it starts and every few seconds. A look asks the database for the newest
 //! entry that it knows, and the store whether this entry is there and whether any come after it. When
@@ -223,7 +223,7 @@ fn note(known: &watch::Sender<JournalState>, seen: Result<JournalState, NotSeen>
         Err(error) => {
             show(before);
             if before == JournalState::Unknown {
-                tracing::warn!(%error, "the journal of erasures cannot be read: nothing is served until it can");
+                tracing::warn!(%error, "the journal of erasures cannot be read: deliveries are taken, and wait until it can");
             }
             return;
         }
@@ -237,7 +237,7 @@ fn note(known: &watch::Sender<JournalState>, seen: Result<JournalState, NotSeen>
             tracing::info!("the database knows every erasure of the journal, and is served again");
         }
     } else {
-        tracing::error!(found = %seen, mend = seen.mend(), "the database is not served");
+        tracing::error!(found = %seen, mend = seen.mend(), "the database is not served: deliveries are taken, and wait");
     }
     known.send_replace(seen);
 }

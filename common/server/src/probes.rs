@@ -32,8 +32,8 @@ pub struct Dependencies {
 }
 
 impl Dependencies {
-    /// True when the database may be read and written.
-    pub fn has_database(&self) -> bool {
+    /// True when workers may work on what is in the database.
+    pub fn can_be_worked_on(&self) -> bool {
         self.database.is_up() && self.erasures.is_current()
     }
 }

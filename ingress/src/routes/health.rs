@@ -24,12 +24,13 @@ pub fn routes() -> Vec<Operation> {
         .is("ready", "Whether deliveries can be accepted")
         .answers::<Readiness>(
             200,
-            "`ready`, or `degraded`: they are, and wait in the database for the bus.",
+            "`ready`, or `degraded`: they are, and wait in the database for the bus, or until the database is \
+             compared with the journal of erasures. Until then all else is answered 503, as `erasures` and \
+             `reason` say.",
         )
         .answers::<Readiness>(
             503,
-            "`unavailable`: there is no database that takes writes, or it does not know every erasure of the \
-             journal, as `erasures` and `reason` say; or `stopping`: the process is about to end.",
+            "`unavailable`: there is no database that takes writes; or `stopping`: the process is about to end.",
         );
     let metrics = get("/metrics", metrics)
         .is("metrics", "Metrics in Prometheus' text format")
@@ -59,16 +60,16 @@ pub async fn live() -> Response {
     probes::live()
 }
 
-/// Answers 200 while deliveries can be accepted: `ready`, or `degraded` if the bus does not work
-/// and the jobs wait in the database. Answers 503 if deliveries cannot be accepted, because there is
-/// no database or it does not know every erasure of the journal, or if the process is about to stop.
+/// Answers 200 while deliveries can be accepted: `ready`, or `degraded` if their jobs wait in the database,
+/// because the bus does not work or the database may not be served yet. Answers 503 if deliveries cannot be
+/// accepted, because there is no database, or if the process is about to stop.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
     let found = probes::look(&app.db, &app.bus, &app.journal).await;
     let (code, status) = if app.is_stopping() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-    } else if !found.has_database() {
+    } else if !found.database.is_up() {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
-    } else if !found.bus {
+    } else if !found.bus || !found.erasures.is_current() {
         (StatusCode::OK, "degraded")
     } else {
         (StatusCode::OK, "ready")

@@ -1,6 +1,7 @@
 //! Refuses requests while the database may not be served (`process::journal`): it was restored from an
-//! older backup and has data of people who were erased since, or nobody could look yet. What only says
-//! how the process is, or how it is spoken to, is answered all the same.
+//! older backup and has data of people who were erased since, or nobody could look yet. Deliveries are
+//! taken all the same, since workers leave them waiting meanwhile, and what only says how the process is,
+//! or how it is spoken to, is answered.
 
 use std::sync::Arc;
 
@@ -12,8 +13,10 @@ use crate::App;
 use crate::error::Error;
 use crate::page;
 
-/// The paths that are answered without the database, or say how it is.
-pub const ALWAYS_SERVED: [&str; 9] = [
+/// The paths that show nothing of the database but how it is.
+pub const ALWAYS_SERVED: [&str; 11] = [
+    "/api/webhooks/storefront",
+    "/api/webhooks/payment",
     "/",
     "/livez",
     "/readyz",

@@ -145,7 +145,16 @@ async fn readiness(service: &Service) -> (u16, Value) {
 }
 
 async fn is_ready(service: &Service) {
-    eventually("it is ready", async || readiness(service).await.0 == 200).await;
+    eventually("it is ready", async || {
+        readiness(service).await.1["status"] == "ready"
+    })
+    .await;
+}
+
+/// Whether all but deliveries is refused, which are taken and wait.
+async fn is_not_served(service: &Service) -> bool {
+    let (status, says) = readiness(service).await;
+    status == 200 && says["status"] == "degraded" && says["erasures"] != "current"
 }
 
 /// The command, with the settings of the service.
@@ -208,6 +217,7 @@ async fn erased(service: &Service) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_people_who_were_erased_are_not_back_after_a_restore() {
     const WAITING: usize = 500;
+    const NEW: usize = 600;
     let people: Vec<usize> = (1..=100).collect();
     let (mut service, _) = copied(support::service(), &people).await;
     service.halt().await;
@@ -237,24 +247,27 @@ async fn a_hundred_people_who_were_erased_are_not_back_after_a_restore() {
     let (status, says) = readiness(&service).await;
     assert_eq!(
         (status, &says["erasures"]),
-        (503, &json!("older")),
+        (200, &json!("older")),
         "{says}"
     );
     let reason = says["reason"].as_str().unwrap();
     assert!(reason.contains("waybill privacy reapply"), "{reason}");
-    let refused = service.post(&order(600)).await;
+    // Deliveries are taken and wait, of somebody new and of those who were erased.
+    let meanwhile = people.iter().step_by(7);
+    let meanwhile = meanwhile.map(|person| order(*person).id(&format!("meanwhile-{person}")));
+    let meanwhile: Vec<Delivery> = meanwhile.chain([order(NEW)]).collect();
+    post_all(&service, &meanwhile).await;
+    let key = service.api_key().await;
+    let refused = service.get("/api/commerce/orders").bearer_auth(&key);
+    let refused = refused.send().await.unwrap();
     assert_eq!(refused.status(), 503);
     assert_eq!(refused.headers()["retry-after"], "30");
     assert!(refused.text().await.unwrap().contains("nothing is lost"));
-    let key = service.api_key().await;
-    let read = service
-        .get("/api/commerce/orders")
-        .bearer_auth(&key)
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(read.status(), 503);
-    assert_eq!(service.jobs(State::Ready).await, 1, "no worker works");
+    let page = format!("/orders/{}/track", order_id(1));
+    let page = service.get(&page).send().await.unwrap();
+    assert_eq!(page.status(), 503);
+    let waiting = i64::try_from(1 + meanwhile.len()).unwrap();
+    assert_eq!(service.jobs(State::Ready).await, waiting);
 
     let (code, dry) = reapply(&service, &["--dry-run"]).await;
     assert_eq!(code, 3, "{dry}");
@@ -278,7 +291,9 @@ async fn a_hundred_people_who_were_erased_are_not_back_after_a_restore() {
     post_all(&service, &again.collect::<Vec<_>>()).await;
     service.settled().await;
     let mut found = left(&service).await;
-    assert!(found.remove(&WAITING).is_some(), "nobody else is erased");
+    for nobody_erased in [WAITING, NEW] {
+        assert!(found.remove(&nobody_erased).is_some(), "{nobody_erased}");
+    }
     assert_eq!(found, Found::new());
     for id in &ids {
         has_receipt(&service, *id).await;
@@ -301,7 +316,7 @@ async fn a_database_that_was_restored_after_its_last_erasure_is_served() {
     let backup = first.backend.back_up().await;
     first.halt().await;
     let second = restored(&backup, &first, support::service()).await;
-    assert_eq!(readiness(&second).await.0, 200);
+    assert_eq!(readiness(&second).await.1["status"], "ready");
     erase(&second, &[2]).await;
     assert_eq!(left(&second).await, Found::new());
     assert!(file(&second, 2).exists());
@@ -328,7 +343,7 @@ async fn an_entry_that_is_missing_is_noticed_and_all_others_are_done_again() {
     assert!(text.contains("entry 2 of the journal is missing"), "{text}");
     let found: Vec<usize> = left(&service).await.into_keys().collect();
     assert_eq!(found, [2]);
-    assert_eq!(readiness(&service).await.0, 503, "it is not served");
+    assert!(is_not_served(&service).await);
     std::fs::write(&missing, bytes).unwrap();
     let (code, text) = reapply(&service, &[]).await;
     assert_eq!(code, 0, "{text}");
@@ -395,10 +410,7 @@ async fn a_journal_that_lost_its_newest_entry_or_all_of_them_is_noticed() {
     erase(&service, &[1, 2]).await;
     let bytes = std::fs::read(file(&service, 2)).unwrap();
     std::fs::remove_file(file(&service, 2)).unwrap();
-    eventually("it is not served", async || {
-        readiness(&service).await.0 == 503
-    })
-    .await;
+    eventually("it is not served", async || is_not_served(&service).await).await;
     let (_, says) = readiness(&service).await;
     assert_eq!(says["erasures"], "incomplete", "{says}");
     assert!(
@@ -409,10 +421,7 @@ async fn a_journal_that_lost_its_newest_entry_or_all_of_them_is_noticed() {
     is_ready(&service).await;
     // Another host's folder, or a disk that is not mounted.
     std::fs::remove_dir_all(folder(&service)).unwrap();
-    eventually("it is not served", async || {
-        readiness(&service).await.0 == 503
-    })
-    .await;
+    eventually("it is not served", async || is_not_served(&service).await).await;
     let (code, text) = reapply(&service, &[]).await;
     assert_eq!((code, text.contains("--journal-gone")), (4, true), "{text}");
     let (code, text) = reapply(&service, &["--journal-gone"]).await;
@@ -479,7 +488,7 @@ async fn an_erasure_that_ends_between_its_entry_and_its_receipt_is_one_entry() {
     let clock = service.clock().clone();
     let options = support::service().without_workers().clock(&clock);
     let mut second = restored(&backup, &service, options).await;
-    assert_eq!(readiness(&second).await.0, 200);
+    assert_eq!(readiness(&second).await.1["status"], "ready");
     allow_ends(&second).await;
     second.start_workers();
     eventually("it is done there too", async || {
@@ -523,7 +532,7 @@ async fn one_that_is_killed_is_started_again_and_goes_on() {
     let mut killed = Lines::of(with_settings(&service, &["privacy", "reapply"]));
     killed.until("3 of 12").await;
     killed.kill();
-    assert_eq!(readiness(&service).await.0, 503, "it is not served yet");
+    assert!(is_not_served(&service).await);
     let (code, text) = reapply(&service, &[]).await;
     assert_eq!(code, 0, "{text}");
     assert!(text.matches("was done before").count() >= 2, "{text}");
@@ -829,7 +838,7 @@ async fn of_two_databases_that_both_believe_to_be_the_one_in_use_one_notices() {
     // Both begin with the same copy, and neither has looked since the other has erased somebody.
     let (mut first, backup) = copied(support::service(), &[1, 2]).await;
     let second = restored(&backup, &first, support::service().without_workers()).await;
-    assert_eq!(readiness(&second).await.0, 200);
+    assert_eq!(readiness(&second).await.1["status"], "ready");
     erase(&first, &[1]).await;
     first.halt().await;
     let mut second = second;
@@ -861,7 +870,7 @@ async fn of_two_databases_that_both_believe_to_be_the_one_in_use_one_notices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_could_not_look_yet_does_not_serve_and_one_that_could_goes_on() {
+async fn a_process_that_could_not_look_yet_takes_deliveries_and_one_that_could_goes_on() {
     let bucket = Bucket::start().await;
     let options = || in_bucket(&bucket, support::service().without_workers());
     bucket.fails(Some(Fault::Status(503)));
@@ -869,20 +878,40 @@ async fn a_process_that_could_not_look_yet_does_not_serve_and_one_that_could_goe
     let (status, says) = readiness(&late).await;
     assert_eq!(
         (status, &says["erasures"]),
-        (503, &json!("unknown")),
+        (200, &json!("unknown")),
         "{says}"
     );
-    assert_eq!(late.answer(&order(1)).await.0, 503);
+    assert_eq!(late.answer(&order(1)).await.0, 200);
+    assert_eq!(late.answer(&order(1)).await.0, 409, "it remembers them");
+    let paid = event(
+        &late,
+        "payment_intent.succeeded",
+        1,
+        &intent("pi_1", "succeeded", 900, None),
+    );
+    assert_eq!(late.answer(&paid).await.0, 200);
+    assert_eq!(
+        late.get("/orders/1001/track")
+            .send()
+            .await
+            .unwrap()
+            .status(),
+        503
+    );
     bucket.fails(None);
     is_ready(&late).await;
-    assert_eq!(late.answer(&order(1)).await.0, 200);
+    assert_eq!(late.answer(&order(2)).await.0, 200);
     bucket.fails(Some(Fault::Status(503)));
     let looked = bucket.asked().len();
     eventually("it has looked again", async || {
         bucket.asked().len() > looked + 1
     })
     .await;
-    assert_eq!(readiness(&late).await.0, 200, "the last result counts");
+    assert_eq!(
+        readiness(&late).await.1["status"],
+        "ready",
+        "the last result counts"
+    );
     bucket.fails(None);
     late.stop().await;
 }
@@ -978,7 +1007,7 @@ async fn workers_leave_what_waits_in_a_database_that_is_older_than_its_journal()
     erase(&intake, &[1]).await;
     intake.halt().await;
     let second = restored(&backup, &intake, support::service()).await;
-    assert_eq!(readiness(&second).await.0, 503);
+    assert!(is_not_served(&second).await);
     // Either job is seen as notified, or has ended since.
     let begun = "select count(*) as n from jobs join deliveries on deliveries.id = jobs.id
                  where external_id in ('order-2', 'order-3') and (notified_at is not null or state = 'done')";
