@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
+use domain::profile::Rate;
 use domain::signature::Digest;
 use governor::clock::Clock as _;
 use governor::middleware::NoOpMiddleware;
@@ -118,22 +119,25 @@ impl Limits {
         let is_app = identity.is_some_and(|identity| identity.client_secret.is_some());
         let pages = Quota::per_minute(PAGES_PER_MINUTE).allow_burst(PAGES_AT_ONCE);
         let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
-        let of_shop = NonZeroU32::new(config.storefront_rate)
-            .map(|rate| Quota::per_second(rate).allow_burst(rate.max(SHOP_AT_ONCE)));
+        let bursting = |rate: Rate, at_least: NonZeroU32| {
+            let per_second = NonZeroU32::new(rate.per_second)?;
+            let burst = NonZeroU32::new(rate.per_second.saturating_mul(rate.burst_seconds))?;
+            Some(Quota::per_second(per_second).allow_burst(burst.max(at_least)))
+        };
+        let of_shop = bursting(config.storefront_rate, SHOP_AT_ONCE);
         let of_body = Quota::per_minute(BODY_PER_MINUTE).allow_burst(BODY_AT_ONCE);
-        let two_seconds = |rate| {
-            let rate = NonZeroU32::new(rate)?;
-            let both = rate.saturating_add(rate.get());
-            Some(Quota::per_second(rate).allow_burst(both))
+        let of_all_shops = Rate {
+            per_second: config.storefront_total_rate,
+            burst_seconds: 2,
         };
         Limits {
             storefront: of_shop
                 .map(|quota| RateLimiter::new(quota, Shops::default(), clock.clone())),
             bodies: of_shop
                 .map(|_| RateLimiter::new(of_body, DashMapStateStore::default(), clock.clone())),
-            all_shops: two_seconds(config.storefront_total_rate)
+            all_shops: bursting(of_all_shops, NonZeroU32::MIN)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
-            payment: two_seconds(config.payment_rate)
+            payment: bursting(config.payment_rate, NonZeroU32::MIN)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
             api_keys: quota(config.commerce_rate)
                 .map(|quota| RateLimiter::new(quota, DashMapStateStore::default(), clock.clone())),
@@ -234,3 +238,7 @@ impl governor::clock::Clock for LimitClock {
         self.0.elapsed()
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/limit.rs"]
+mod tests;

@@ -39,7 +39,7 @@ use domain::catalogue::Catalogue;
 use domain::job::Source;
 use domain::notification::Templates;
 use domain::origins::Origins;
-use domain::profile::{Headers, PaymentProfile, StorefrontProfile};
+use domain::profile::{Headers, PaymentProfile, Rate, StorefrontProfile};
 use domain::signature::Secrets;
 use platform::logs::LogFormat;
 use platform::token::Token;
@@ -145,12 +145,12 @@ pub struct Config {
     pub duplicate_status: u16,
     pub redact_logs: bool,
     pub max_body_bytes: usize,
-    /// Deliveries of one shop in a second; 0: no limit.
-    pub storefront_rate: u32,
+    /// Deliveries of one shop.
+    pub storefront_rate: Rate,
     /// Deliveries of all shops in a second; 0: no limit.
     pub storefront_total_rate: u32,
-    /// Payment events in a second; 0: no limit.
-    pub payment_rate: u32,
+    /// Payment events.
+    pub payment_rate: Rate,
     /// Calls with one API key in a second; 0: no limit.
     pub commerce_rate: u32,
     /// The origins to which buyers may be sent after a checkout.
@@ -530,10 +530,12 @@ impl<'a> Reader<'a> {
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
         let duplicate_status = self.duplicate_status(storefront_profile);
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
-        let storefront_rate = self.rate("STOREFRONT_RATE_PER_SECOND", development);
+        let storefront_rate = storefront_profile
+            .and_then(|profile| self.rate("STOREFRONT_RATE_PER_SECOND", profile.rate, development));
         let takes_any_shop = storefront_shops.as_ref().is_some_and(Vec::is_empty);
         let storefront_total_rate = self.total_rate(storefront_rate, takes_any_shop);
-        let payment_rate = self.rate("PAYMENT_RATE_PER_SECOND", development);
+        let payment_rate = payment_profile
+            .and_then(|profile| self.rate("PAYMENT_RATE_PER_SECOND", profile.rate, development));
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
         let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
@@ -616,25 +618,30 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A limit of deliveries in a second. In development there is no limit unless the setting is
-    /// given, because a developer who sends many deliveries has nobody to protect.
-    fn rate(&mut self, name: &'static str, development: bool) -> Option<u32> {
-        if development && self.settings.origin(name) == Origin::Default {
-            return Some(0);
-        }
-        self.number(name, 0, 1_000_000)
+    /// A limit of deliveries, by the setting or else the provider's. In development there is no limit unless
+    /// the setting is given, because a developer who sends many deliveries has nobody to protect.
+    fn rate(&mut self, name: &'static str, of_provider: Rate, development: bool) -> Option<Rate> {
+        let per_second = match self.settings.get(name) {
+            Some(_) => self.number(name, 0, 1_000_000)?,
+            None if development => 0,
+            None => of_provider.per_second,
+        };
+        Some(Rate {
+            per_second,
+            ..of_provider
+        })
     }
 
     /// The limit of all shops together; 0 is no limit. If shops are listed, their number already
     /// limits the sum of their rates. If they are not, somebody who has captured one signed body
     /// can send it under as many invented shops as they like, so there is a limit for all
     /// together.
-    fn total_rate(&mut self, of_shop: Option<u32>, takes_any_shop: bool) -> Option<u32> {
+    fn total_rate(&mut self, of_shop: Option<Rate>, takes_any_shop: bool) -> Option<u32> {
         const NAME: &str = "STOREFRONT_TOTAL_RATE_PER_SECOND";
         if self.settings.get(NAME).is_some() {
             return self.number(NAME, 0, 1_000_000);
         }
-        let of_all = of_shop?.saturating_mul(50);
+        let of_all = of_shop?.per_second.saturating_mul(50);
         Some(if takes_any_shop { of_all } else { 0 })
     }
 

@@ -182,14 +182,14 @@ pub const PROTECTIONS: &[Protection] = &[
         setting: "STOREFRONT_RATE_PER_SECOND",
         open: "one shop can use up the capacity of the intake for all shops",
         advice: "Unset it, or set it to what a busy shop needs.",
-        state: |config| off_if(config.storefront_rate == 0),
+        state: |config| off_if(config.storefront_rate.per_second == 0),
     },
     Protection {
         name: "payment rate",
         setting: "PAYMENT_RATE_PER_SECOND",
         open: "payment events can use up the capacity of the intake for orders",
         advice: "Unset it, or set it to what a busy hour needs.",
-        state: |config| off_if(config.payment_rate == 0),
+        state: |config| off_if(config.payment_rate.per_second == 0),
     },
     Protection {
         name: "commerce rate",

@@ -217,26 +217,24 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "WEBHOOK_DUPLICATE_STATUS",
-        "Answer to a storefront duplicate: 409 or 200. Unset: 409, for woocommerce 200",
+        "Answer to a storefront duplicate: 409 or 200. Unset: 409 for generic and headers, else 200",
     ),
     defaulting(
         "WEBHOOK_MAX_BODY_BYTES",
         "2097152",
         "Largest body of a webhook",
     ),
-    defaulting(
+    setting(
         "STOREFRONT_RATE_PER_SECOND",
-        "2",
-        "Deliveries a second per shop, in each ingress; 0: no limit",
+        "Deliveries a second per shop, in each ingress; 0: no limit. Unset: 2, for shopify and woocommerce 250",
     ),
     setting(
         "STOREFRONT_TOTAL_RATE_PER_SECOND",
         "Deliveries a second of all shops; 0: no limit. Unset: 50 times a shop's, with STOREFRONT_SHOPS no limit",
     ),
-    defaulting(
+    setting(
         "PAYMENT_RATE_PER_SECOND",
-        "100",
-        "Payment events a second, in each ingress; 0: no limit",
+        "Payment events a second, in each ingress; 0: no limit. Unset: 100, for stripe 250",
     ),
     defaulting(
         "COMMERCE_RATE_PER_SECOND",

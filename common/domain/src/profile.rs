@@ -22,10 +22,28 @@ pub struct StorefrontProfile {
     pub bodies: Bodies,
     /// The answer to a delivery that came before, where `WEBHOOK_DUPLICATE_STATUS` is not set.
     pub duplicate_status: u16,
+    /// What a shop may send where `STOREFRONT_RATE_PER_SECOND` is not set.
+    pub rate: Rate,
     /// Where its API expects the access token. `None`: its API is not one that we call.
     pub token_header: Option<&'static str>,
     pub setup: Setup,
 }
+
+/// How fast deliveries may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// 0: no limit.
+    pub per_second: u32,
+    /// How many may come at once, in seconds' worth of the rate.
+    pub burst_seconds: u32,
+}
+
+/// The rate of providers that end a subscription after some refusals. A shop's sale of 5,000 orders in three minutes is
+/// nothing unusual; with three topics of each order, each delivered twice, it is 167 deliveries a second.
+const BUSY: Rate = Rate {
+    per_second: 250,
+    burst_seconds: 10,
+};
 
 /// What somebody must know who connects a provider; `waybill connect` and docs/connect.md say it.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +71,8 @@ pub struct PaymentProfile {
     pub id: Option<&'static str>,
     /// It also sends events without their object, which are fetched (`payment::thin`).
     pub thin_events: bool,
+    /// What may be sent where `PAYMENT_RATE_PER_SECOND` is not set.
+    pub rate: Rate,
     pub setup: Setup,
 }
 
@@ -150,6 +170,11 @@ const fn generic() -> StorefrontProfile {
         topics: &[],
         bodies: Bodies::Plain,
         duplicate_status: 409,
+        // The limit of the specification.
+        rate: Rate {
+            per_second: 2,
+            burst_seconds: 1,
+        },
         token_header: Some(OWN_TOKEN_HEADER),
         setup: Setup {
             page: "the settings of webhooks at the storefront",
@@ -188,6 +213,8 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
             shop: Some("x-shopify-shop-domain"),
             api_version: Some("x-shopify-api-version"),
         },
+        duplicate_status: 200,
+        rate: BUSY,
         token_header: Some("X-Shopify-Access-Token"),
         setup: Setup {
             page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
@@ -220,6 +247,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         bodies: Bodies::WooCommerce,
         // It switches a webhook off after five answers that are not 2xx.
         duplicate_status: 200,
+        rate: BUSY,
         token_header: None,
         setup: Setup {
             page: "WooCommerce, Settings, Advanced, Webhooks: the delivery URL, API version 3",
@@ -245,10 +273,17 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         },
         topics: DOTTED,
         bodies: Bodies::Enveloped,
+        duplicate_status: 200,
         setup: STANDARD,
         ..generic()
     },
 ];
+
+/// The limit of the specification.
+const PAYMENT_RATE: Rate = Rate {
+    per_second: 100,
+    burst_seconds: 2,
+};
 
 pub static GENERIC_PAYMENT: PaymentProfile = PaymentProfile {
     name: "generic",
@@ -257,6 +292,7 @@ pub static GENERIC_PAYMENT: PaymentProfile = PaymentProfile {
     signature: "payment-signature",
     id: None,
     thin_events: false,
+    rate: PAYMENT_RATE,
     setup: Setup {
         page: "the settings of webhooks at the payment provider",
         secret: "the signing secret of the endpoint",
@@ -274,6 +310,7 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         signature: "stripe-signature",
         id: None,
         thin_events: true,
+        rate: BUSY,
         setup: Setup {
             page: "Developers, Webhooks: the endpoint's URL",
             secret: "the signing secret of the endpoint, with its whsec_",
@@ -291,6 +328,7 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         signature: STANDARD_SIGNATURE,
         id: Some(STANDARD_ID),
         thin_events: false,
+        rate: PAYMENT_RATE,
         setup: STANDARD,
     },
 ];

@@ -381,9 +381,6 @@ fn wanted(settings: &Settings, asked: Asked, has_address: bool) -> Vec<Wanted> {
         }
         let shops = "the domain of the shop";
         wanted.push(one("STOREFRONT_SHOPS", shops, is_given("STOREFRONT_SHOPS")));
-        if profile.setup.on_failures.is_some() && profile.duplicate_status == 409 {
-            wanted.push(exactly("WEBHOOK_DUPLICATE_STATUS", "200"));
-        }
     }
     wanted
 }

@@ -81,17 +81,10 @@ fn the_url_has_the_real_port_until_an_address_is_set() {
 fn each_thing_that_would_surprise_has_its_warning_and_is_silent_once_it_is_mended() {
     let bare = guided("shopify", &[]);
     assert!(warns(&bare, "STOREFRONT_PROVIDER is generic"), "{bare:?}");
-    assert!(warns(&bare, "answered with 409"), "{bare:?}");
     assert!(warns(&bare, "STOREFRONT_SHOPS: "), "{bare:?}");
     assert!(warns(&bare, "STOREFRONT_WEBHOOK_SECRET: "), "{bare:?}");
     assert!(bare.settings.iter().all(|it| !it.is_set), "{bare:?}");
-    let well = guided(
-        "shopify",
-        &well(&[
-            ("STOREFRONT_PROVIDER", "shopify"),
-            ("WEBHOOK_DUPLICATE_STATUS", "200"),
-        ]),
-    );
+    let well = guided("shopify", &well(&[("STOREFRONT_PROVIDER", "shopify")]));
     assert!(well.settings.iter().all(|it| it.is_set), "{well:?}");
     let known: Vec<&str> = well.warnings.iter().map(|it| it.warning.as_str()).collect();
     assert_eq!(known, [well_known("shopify")], "{well:?}");
