@@ -1033,7 +1033,16 @@ impl<'a> Reader<'a> {
     }
 
     fn proxies(&mut self) -> Option<Vec<IpNet>> {
-        self.networks("TRUSTED_PROXIES")
+        const NAME: &str = "TRUSTED_PROXIES";
+        let networks = self.networks(NAME)?;
+        // The widest network that is private, fc00::/7, is still one.
+        let Some(wide) = networks.iter().find(|it| it.prefix_len() < 7) else {
+            return Some(networks);
+        };
+        let what = "would let strangers say which address they come from, and no limit would hold them; name \
+                    the address or network of the proxy alone";
+        self.wrong(NAME, format_args!("{wide} {what}"));
+        None
     }
 
     fn endpoints(&mut self) -> Option<Allowed> {

@@ -495,7 +495,24 @@ pub struct Given {
     pub origin: Origin,
 }
 
+/// The address without all that stands between its scheme, or its begin if it has none, and its last `@`.
+fn without_credentials(address: &str) -> String {
+    let Some((before, after)) = address.rsplit_once('@') else {
+        return domain::redact::redact(address).into_owned();
+    };
+    let scheme = before.split_once(':').map_or("", |(scheme, rest)| {
+        let slashes = rest.len() - rest.trim_start_matches('/').len();
+        &before[..=scheme.len() + slashes]
+    });
+    format!("{scheme}***@{}", domain::redact::redact(after))
+}
+
 impl Setting {
+    /// True for an address that may have a password in it.
+    fn is_address(&self) -> bool {
+        self.name.ends_with("_URL") || self.name.ends_with("_ENDPOINT")
+    }
+
     fn flag(&self) -> String {
         self.name.to_ascii_lowercase().replace('_', "-")
     }
@@ -611,14 +628,12 @@ impl Settings {
         settings
     }
 
-    /// The value as it may be shown. Of a secret it shows only how many secrets the list has, and
-    /// of a URL everything but the password.
+    /// The value as it may be shown. Of a secret it shows only how many secrets the list has, and of an address nothing of
+    /// what stands before its host, even if it was mistyped.
     pub fn shown(&self, setting: &Setting) -> String {
         match self.get(setting.name) {
             None => String::new(),
-            Some(value) if setting.name.ends_with("_URL") => {
-                domain::redact::redact(value).into_owned()
-            }
+            Some(value) if setting.is_address() => without_credentials(value),
             Some(value) if setting.secret => match value.split(',').count() {
                 1 => "***".to_owned(),
                 secrets => format!("*** ({secrets} secrets)"),

@@ -1,6 +1,6 @@
-//! Codes by which the settings of processes are compared.
+//! How settings are shown, compared between processes, and refused.
 
-use config::{SETTINGS, Settings, Values};
+use config::{Config, Mode, SETTINGS, Settings, Values};
 use domain::privacy::Keys;
 
 #[test]
@@ -20,4 +20,67 @@ fn a_code_differs_with_the_value_the_name_and_the_key() {
     settings.stand_in("PAYMENT_API_KEY", "sk_test");
     assert_eq!(codes(&settings, 1), after, "the sandbox's are not given");
     assert!(!format!("{:?}", Values::of(&settings)).contains("sk_test"));
+}
+
+/// Whoever asks for help sends what `waybill config` prints.
+#[test]
+fn an_address_is_shown_without_what_stands_before_its_host_however_it_was_typed() {
+    for (given, shown) in [
+        (
+            "postgres://waybill:canary@db.example/shop",
+            "postgres://***@db.example/shop",
+        ),
+        (
+            "postgres:/waybill:canary@db.example/shop",
+            "postgres:/***@db.example/shop",
+        ),
+        (
+            "postgres//waybill:canary@db.example/shop",
+            "postgres//waybill:***@db.example/shop",
+        ),
+        (
+            "waybill:canary@db.example/shop",
+            "waybill:***@db.example/shop",
+        ),
+        ("canary@db.example", "***@db.example"),
+        (
+            "postgres://waybill:ca:n/a@ry@db.example",
+            "postgres://***@db.example",
+        ),
+        ("sqlite://waybill.db", "sqlite://waybill.db"),
+    ] {
+        for name in [
+            "DATABASE_URL",
+            "AMQP_URL",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "PRIVACY_EXPORT_S3_ENDPOINT",
+        ] {
+            let mut settings = Settings::defaults();
+            settings.set(name, given);
+            let setting = SETTINGS.iter().find(|it| it.name == name).unwrap();
+            assert_eq!(settings.shown(setting), shown, "{name}");
+        }
+    }
+}
+
+/// Behind such a proxy everybody could say which address they come from, so that no limit would hold.
+#[test]
+fn a_network_of_everybody_is_no_trusted_proxy() {
+    for (proxies, is_taken) in [
+        ("10.0.0.0/8, fc00::/7", true),
+        ("0.0.0.0/0", false),
+        ("::/0", false),
+        ("127.0.0.1, 128.0.0.0/1", false),
+    ] {
+        let mut settings = Settings::defaults();
+        settings.set("TRUSTED_PROXIES", proxies);
+        settings.set("STOREFRONT_WEBHOOK_SECRET", "a secret of the shop's own");
+        settings.set("PAYMENT_WEBHOOK_SECRET", "a secret of the payments' own");
+        let config = Config::load(&settings, Mode::Development);
+        let mistakes = config.map(|_| ()).map_err(|wrong| wrong.to_string());
+        assert_eq!(mistakes.is_ok(), is_taken, "{proxies}: {mistakes:?}");
+        if let Err(mistakes) = mistakes {
+            assert!(mistakes.contains("strangers"), "{mistakes}");
+        }
+    }
 }
