@@ -73,6 +73,7 @@ pub struct App {
     pub api_keys: ApiKeys,
     /// `None`: nobody can log in.
     pub identity: Option<Identity>,
+    pub login_outage: login::Outage,
     pub validations: Validations,
     /// `None`: the storefront cannot be asked, so variants cannot be sold.
     pub storefront: Option<Storefront>,
@@ -109,6 +110,7 @@ impl App {
         let payment = parts.config.payment_api.as_ref();
         App {
             identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
+            login_outage: login::Outage::default(),
             validations: Validations::default(),
             storefront: storefront
                 .map(|api| Storefront::new(api, parts.config.storefront_profile, &parts.clock)),

@@ -7,9 +7,7 @@
 //!    without asking the provider.
 //! 3. A poll that comes too early, or while another one asks, gets `slow_down`. One that comes less
 //!    than [`EARLY`] too early is answered as pending: its client counts the interval from when it
-//!    sends, and Waybill from the provider's answer. During the pause
-//!    after a failure of the provider a poll gets "unavailable", because a client that gets
-//!    `slow_down` stays slower for good. Otherwise the poll takes the turn in the database.
+//!    sends, and Waybill from the provider's answer. Otherwise the poll takes the turn in the database.
 //! 4. The provider is asked, not earlier than its interval and [`MARGIN`] after the last time; a
 //!    poll that comes a moment too early waits for that moment. If the provider answers
 //!    `slow_down`, the interval becomes longer.
@@ -21,14 +19,18 @@
 //! 7. After the first answer with the token, polls can fetch it for [`KEPT`] only, so that a
 //!    client that did not receive the answer can ask again.
 //!
+//! Whatever fails in between is answered as pending for [`PASSING`], since clients give a login up
+//! that gets another answer than those of RFC 8628, section 3.5. An outage that lasts longer is said.
+//!
 //! All of this runs in tasks that go on when a client disconnects.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::time::Timestamp;
 use platform::crash_point::{self, Point};
+use platform::lock::lock;
 use platform::task;
 use platform::token::Token;
 use providers::identity::{
@@ -58,11 +60,40 @@ const KEPT: Duration = Duration::from_mins(1);
 /// How long a token is kept at least before it was given out: one wait of [`LONGEST_PAUSE`], and
 /// some time for the client to come back.
 const LEAST_KEPT: Duration = Duration::from_mins(2);
+/// How long the provider or the database may be away before polls are told so.
+const PASSING: Duration = Duration::from_mins(1);
 /// The period of `AUTH_DEVICE_CODES_PER_15_MINUTES`.
 const PERIOD: Duration = Duration::from_mins(15);
 /// How much a `slow_down` adds to the interval if the provider names no new interval (RFC 8628,
 /// section 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
+
+/// Since when polls fail, whoever polls.
+#[derive(Default)]
+pub struct Outage(Mutex<Option<Failing>>);
+
+/// The first and the last failure in a row, by the clock's elapsed time.
+#[derive(Clone, Copy)]
+struct Failing {
+    since: Duration,
+    last: Duration,
+}
+
+impl Outage {
+    fn ends(&self) {
+        *lock(&self.0) = None;
+    }
+
+    /// Notes a failure, and returns whether it may pass soon. A failure long after the last one is the
+    /// first of another outage.
+    fn may_pass(&self, now: Duration) -> bool {
+        let mut failing = lock(&self.0);
+        let known = failing.filter(|it| now.saturating_sub(it.last) < PASSING);
+        let since = known.map_or(now, |it| it.since);
+        *failing = Some(Failing { since, last: now });
+        now.saturating_sub(since) < PASSING
+    }
+}
 
 /// A login that has ended well.
 pub struct Authorized {
@@ -141,14 +172,16 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
     if !identity::is_device_code(device_code) {
         return Err(Error::DeviceCodeInvalid);
     }
-    let (app, code) = (app.clone(), device_code.to_owned());
+    let (of_app, code) = (app.clone(), device_code.to_owned());
     let polled = task::finish("poll", async move {
+        let app = of_app;
         let (granted, until) = granted(&app, &code).await?;
         let holder = validation::holder_of_own(&app, granted.token.expose()).await;
         let holder = holder.map_err(|error| match error {
             Error::ProviderUnavailable(wait) => Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)),
             error => error,
         })?;
+        app.login_outage.ends();
         hand_out(&app, &code, until).await;
         Ok(Authorized {
             token: granted.token,
@@ -156,7 +189,14 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
             holder,
         })
     });
-    let polled = polled.await.ok_or(Error::Internal)?;
+    let polled = match polled.await.ok_or(Error::Internal)? {
+        Err(Error::ProviderUnavailable(_) | Error::Unavailable)
+            if app.login_outage.may_pass(app.clock.elapsed()) =>
+        {
+            Err(Error::AuthorizationPending)
+        }
+        polled => polled,
+    };
     let outcome = polled.as_ref().map_or_else(Error::reason, |_| "done");
     metrics::counter!("waybill_login_polls_total", "outcome" => outcome).increment(1);
     polled
@@ -188,7 +228,13 @@ async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
     if login.expires_at <= now {
         return Err(Error::DeviceCodeExpired);
     }
-    let early = login.next_poll_at.since(now);
+    // What is further ahead than any pause is of another clock, or of before this one was set back.
+    let latest = now.plus(login.interval.max(LONGEST_PAUSE));
+    let next_poll_at = match login.next_poll_at {
+        at if at > latest => now,
+        at => at,
+    };
+    let early = next_poll_at.since(now);
     if early > Duration::ZERO && login.is_paused {
         return Err(Error::ProviderUnavailable(early));
     }
@@ -203,10 +249,10 @@ async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
         return Err(Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)));
     }
     let turn = now.plus(TURN);
-    if !database::step(device_codes::take_turn(&app.db, &hash, now, turn)).await? {
+    if !database::step(device_codes::take_turn(&app.db, &hash, now..=latest, turn)).await? {
         return Err(Error::SlowDown(login.interval));
     }
-    tokio::time::sleep(login.next_poll_at.plus(MARGIN).since(now)).await;
+    tokio::time::sleep(next_poll_at.plus(MARGIN).since(now)).await;
     Turn {
         app,
         hash: &hash,
@@ -244,7 +290,14 @@ impl Turn<'_> {
     async fn ask(&self, identity: &Identity, code: &str) -> Result<(Granted, Timestamp), Error> {
         let interval = self.login.interval;
         crash_point::reach(Point::TokenAsk).await;
-        match identity.poll(code).await {
+        let polled = identity.poll(code).await;
+        if polled
+            .as_ref()
+            .is_ok_and(|polled| !matches!(polled, Polled::Granted(_)))
+        {
+            self.app.login_outage.ends();
+        }
+        match polled {
             Ok(Polled::Granted(granted)) => {
                 crash_point::reach(Point::TokenGiven).await;
                 let until = self.keep(code, &granted).await;

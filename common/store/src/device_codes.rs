@@ -13,6 +13,7 @@
 //! (which it also says, for a moment, of a code that was just approved); authorized; denied.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -107,17 +108,24 @@ pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
     }))
 }
 
-/// Takes the turn to ask the provider, which lasts until `until` at most. False when it is
-/// another caller's turn, when it is too early, or when the login is over.
-pub async fn take_turn(db: &Db, hash: &Hash, now: Timestamp, until: Timestamp) -> Result<bool> {
+/// Takes the turn to ask the provider, which lasts until `until` at most. False when it is another caller's
+/// turn, when it is too early, or when the login is over. `times` are now and the latest time at which a next
+/// poll can be due: a later one is of another clock, and counts as now.
+pub async fn take_turn(
+    db: &Db,
+    hash: &Hash,
+    times: RangeInclusive<Timestamp>,
+    until: Timestamp,
+) -> Result<bool> {
     db.transact(
         "update device_codes set next_poll_at = $3, interval_seconds = abs(interval_seconds)
          where hash = $1 and state in ('pending', 'doubted')
-           and next_poll_at <= $2 and expires_at > $2",
+           and (next_poll_at <= $2 or next_poll_at > $4) and expires_at > $2",
     )
     .bind(hash.0.as_slice())
-    .bind(now.0)
+    .bind(times.start().0)
     .bind(until.0)
+    .bind(times.end().0)
     .changed_one()
     .await
 }

@@ -84,12 +84,9 @@ fn expected(name: &str) -> Option<(u16, Value)> {
             }),
         ),
         // Our settings are wrong, or nobody answers: nothing that a person did.
-        "device_flow_disabled"
-        | "unknown_client_id"
-        | "unsupported_grant_type"
-        | "incorrect_client_credentials"
-        | "token_missing_scope_and_error"
-        | "server_error_html" => (503, json!({"error": "temporarily_unavailable"})),
+        "device_flow_disabled" | "unknown_client_id" => {
+            (503, json!({"error": "temporarily_unavailable"}))
+        }
         "token_json" | "token_form_default" => (200, json!({"scope": "repo gist"})),
         "token_json_our_scopes" => (
             200,
@@ -99,8 +96,13 @@ fn expected(name: &str) -> Option<(u16, Value)> {
             }),
         ),
         "token_reduced_scope" => (200, json!({"scope": "read:user"})),
-        // The last two: said once, it may be the moment after the approval.
-        "authorization_pending"
+        // The first four are of a poll, whose client would give the login up; of the last two: said once, it may be
+        // the moment after the approval.
+        "unsupported_grant_type"
+        | "incorrect_client_credentials"
+        | "token_missing_scope_and_error"
+        | "server_error_html"
+        | "authorization_pending"
         | "rfc8628_pending_400"
         | "incorrect_device_code"
         | "rfc8628_unknown_code_400" => (428, json!({"error": "authorization_pending"})),
@@ -198,7 +200,6 @@ async fn a_limit_says_how_long_and_is_at_least_a_minute_when_it_does_not() {
         // It began anew before our clock's time.
         ("primary_rate_limit", 1),
         ("slow_down", 10),
-        ("server_error_html", 5),
     ] {
         let desk = desk().await;
         let response = Response::named(name);

@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use std::time::Duration;
 
+use reqwest::RequestBuilder;
 use sandbox::{Fault, Route};
 use serde_json::json;
 use store::sql::Db;
@@ -120,20 +121,20 @@ async fn a_database_that_stands_still_does_not_hold_who_logs_in() {
             tx.query(lock).execute().await.unwrap();
         }
     }
-    for request in [
-        desk.service.post_to("/auth/device/code"),
-        desk.service
-            .post_to("/auth/device/token")
-            .body(format!("device_code={device_code}")),
-    ] {
+    let answered = async |request: RequestBuilder| {
         let answered = tokio::time::timeout(Duration::from_millis(1500), request.send());
-        let answer = read(answered.await.expect("an answer").unwrap()).await;
-        assert_eq!((answer.status, answer.retry_after), (503, Some(2)));
-        assert_eq!(answer.code, None);
-        let detail = "Temporarily unavailable, try again later";
-        let error = "temporarily_unavailable";
-        assert_eq!(answer.body, json!({"detail": detail, "error": error}));
-    }
+        read(answered.await.expect("an answer").unwrap()).await
+    };
+    let answer = answered(desk.service.post_to("/auth/device/code")).await;
+    assert_eq!((answer.status, answer.retry_after), (503, Some(2)));
+    assert_eq!(answer.code, None);
+    let detail = "Temporarily unavailable, try again later";
+    let error = "temporarily_unavailable";
+    assert_eq!(answer.body, json!({"detail": detail, "error": error}));
+    let poll = desk.service.post_to("/auth/device/token");
+    let answer = answered(poll.body(format!("device_code={device_code}"))).await;
+    assert_eq!((answer.status, answer.retry_after), (428, None));
+    assert_eq!(answer.body["error"], "authorization_pending");
     tx.rollback().await.unwrap();
     other.close().await;
     eventually("it goes on", async || {
