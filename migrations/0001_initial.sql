@@ -1,6 +1,11 @@
 -- The schema of the first release. It runs on PostgreSQL and SQLite as it stands: times are milliseconds since 1970,
 -- amounts are minor units of a currency, states are snake_case text, JSON is text, flags are 0 or 1. Ids and times come
 -- from the program, never from a function of the database.
+--
+-- Behind each text and each bytea stands what it may hold: something that is about nobody (thing; json, if it is JSON; own, if
+-- it only serves Waybill's own work), a hash, a ciphertext or a key (sealed), who has an account of the identity provider, or a
+-- name that an operator gave (account), what may identify a person of a shop (person), or a record, whose members say it of
+-- themselves. A number or an id that says nothing is a thing. Exports, erasures and the planner's statistics follow from this.
 
 -- Deliveries and jobs
 
@@ -10,20 +15,20 @@
 create table deliveries (
     id uuid primary key,
     -- storefront, payment, internal
-    source text not null,
-    kind text not null,
-    shop text,
-    external_id text,
-    object_id text,
-    subject text,
+    source text not null, -- thing
+    kind text not null, -- thing
+    shop text, -- thing
+    external_id text, -- thing
+    object_id text, -- thing
+    subject text, -- thing
     -- The version of the provider's API that the delivery names.
-    api_version text,
-    trace text,
+    api_version text, -- thing
+    trace text, -- thing
     -- The `traceparent` of the request that brought the job, or of the job that led to it. Null
     -- for a delivery that came without one: its trace has the id of the job, so intake has to
     -- write nothing more.
-    traceparent text,
-    body bytea,
+    traceparent text, -- thing
+    body bytea, -- person
     created_at bigint not null
 );
 
@@ -42,10 +47,10 @@ create index deliveries_object on deliveries (object_id, id) where object_id is 
 -- How far the work of each delivery is. A row is small, because each of its changes writes it anew.
 create table jobs (
     id uuid primary key,
-    queue text not null,
-    kind text not null,
-    shop text,
-    state text not null,
+    queue text not null, -- thing
+    kind text not null, -- thing
+    shop text, -- thing
+    state text not null, -- thing
     attempts bigint not null default 0,
     unfinished_attempts bigint not null default 0,
     -- How often a worker claimed the job for a call to a provider: the fencing token of the last claim. Null
@@ -54,7 +59,7 @@ create table jobs (
     run_at bigint not null,
     notified_at bigint,
     deadline_at bigint,
-    last_error text,
+    last_error text, -- thing
     created_at bigint not null,
     finished_at bigint,
     -- When an operator discarded a dead job. Then its body is deleted, its state is done, and it
@@ -83,9 +88,9 @@ create table job_attempts (
     started_at bigint not null,
     duration_ms bigint not null,
     -- retried, dead, deferred
-    outcome text not null,
+    outcome text not null, -- thing
     -- The error, without personal data, as in jobs.last_error.
-    error text not null,
+    error text not null, -- thing
     -- The HTTP status of the provider's answer. Null when there was no answer, or no call.
     status bigint,
     primary key (job_id, number)
@@ -99,27 +104,27 @@ create index job_attempts_started on job_attempts (started_at);
 -- latest of them.
 create table refused_deliveries (
     hour_at bigint not null,
-    source text not null,
+    source text not null, -- thing
     -- The profile that the settings choose.
-    profile text not null,
-    reason text not null,
+    profile text not null, -- thing
+    reason text not null, -- thing
     -- What is wrong with the signature; empty if the delivery was refused for another reason.
-    signature text not null,
+    signature text not null, -- thing
     -- The header in which another profile has its signature; empty if no such header came.
-    header text not null,
+    header text not null, -- thing
     -- The setting with which such deliveries would be accepted; empty if there is none.
-    advice text not null,
+    advice text not null, -- thing
     -- The status of the answer.
     status bigint not null,
     deliveries bigint not null,
     first_at bigint not null,
     last_at bigint not null,
-    headers text not null,
-    topic text,
-    shop text,
+    headers text not null, -- thing
+    topic text, -- thing
+    shop text, -- thing
     age_seconds bigint,
     -- The keyed hash of the body, by which two deliveries of one body are recognized.
-    body_key uuid,
+    body_key uuid, -- sealed
     primary key (hour_at, source, profile, reason, signature, header, advice)
 );
 
@@ -129,7 +134,7 @@ create table measures (
     seconds bigint not null,
     begun_at bigint not null,
     -- A word of ours. What begins with queue_ is the same for all processes, and all else is added up over them.
-    name text not null,
+    name text not null, -- thing
     -- The run of a process; none of ten minutes.
     process_id uuid not null,
     value bigint not null,
@@ -140,9 +145,9 @@ create table measures (
 -- be removed.
 create table signing_secrets (
     -- storefront, payment
-    source text not null,
+    source text not null, -- thing
     -- The beginning of a keyed hash, by which operators distinguish secrets. The secret is not stored.
-    fingerprint text not null,
+    fingerprint text not null, -- sealed
     verified_at bigint not null,
     primary key (source, fingerprint)
 );
@@ -151,28 +156,28 @@ create table signing_secrets (
 create table bulk_operations (
     id uuid primary key,
     -- requeue, discard
-    action text not null,
+    action text not null, -- thing
     -- Which jobs. An empty text means any.
-    queue text not null,
-    kind text not null,
-    shop text not null,
+    queue text not null, -- thing
+    kind text not null, -- thing
+    shop text not null, -- thing
     -- A part of the last error.
-    error text not null,
+    error text not null, -- thing
     -- Only jobs that died at this time or before.
     died_until bigint not null,
     -- At most so many jobs a second.
     rate bigint not null,
     -- Who confirmed it, as the audit has it.
-    actor text not null,
+    actor text not null, -- thing
     -- waiting, running, stopped, undone, done
-    state text not null,
+    state text not null, -- thing
     -- How many jobs there were when it was confirmed. Null until they are counted.
     found bigint,
     done bigint not null,
     passed_over bigint not null,
     refused bigint not null,
     -- The last job that it has seen. Null: nothing was done yet.
-    cursor_queue text,
+    cursor_queue text, -- thing
     cursor_died_at bigint,
     cursor_job uuid,
     created_at bigint not null,
@@ -180,7 +185,7 @@ create table bulk_operations (
     begins_at bigint not null,
     finished_at bigint,
     -- Why the last batch was not done.
-    last_error text
+    last_error text -- thing
 );
 
 create index bulk_operations_open on bulk_operations (begins_at) where state in ('waiting', 'running');
@@ -189,13 +194,13 @@ create index bulk_operations_created on bulk_operations (created_at);
 -- What operators have paused: a queue, the calls to a provider, or a shop. One of the three is set.
 create table pauses (
     id uuid primary key,
-    queue text,
-    provider text,
-    shop text,
+    queue text, -- thing
+    provider text, -- thing
+    shop text, -- thing
     -- The jobs that it concerns are deferred to this time.
     until_at bigint not null,
     -- Who began it, as the audit has it.
-    actor text not null,
+    actor text not null, -- thing
     begun_at bigint not null,
     -- When an operator ended it earlier. Workers make its jobs due then.
     ended_at bigint
@@ -213,7 +218,7 @@ create index webhook_ids_expiry on webhook_ids (expires_at);
 
 -- Work that one process does for all: which process does it, and until when.
 create table leases (
-    name text primary key,
+    name text primary key, -- thing
     holder uuid not null,
     expires_at bigint not null
 );
@@ -222,17 +227,17 @@ create table leases (
 
 -- The customers of a shop.
 create table customers (
-    shop text not null,
+    shop text not null, -- thing
     id bigint not null,
     -- The address in the form in which addresses are compared. The two databases do not agree on lower case, so it is made in
     -- Rust. Empty when what orders say is no address.
-    email_key text,
+    email_key text, -- person
     -- The number in the form in which numbers are compared; empty when what orders say is no number.
-    phone_key text,
+    phone_key text, -- person
     -- When the person was erased.
     redacted_at bigint,
     -- What all orders say of the customer, as JSON. The two keys are made from it.
-    record text not null,
+    record text not null, -- record
     created_at bigint not null,
     updated_at bigint not null,
     primary key (shop, id)
@@ -244,32 +249,32 @@ create index customers_phone on customers (shop, phone_key) where phone_key is n
 
 -- The orders of a shop. Each row is what all deliveries of the order come to.
 create table orders (
-    shop text not null,
+    shop text not null, -- thing
     id bigint not null,
-    name text,
+    name text, -- thing
     -- The agreement by which the order and its payments find each other. Null when the order's id
     -- stands for it.
-    pact_id text,
+    pact_id text, -- thing
     customer_id bigint,
     -- As in customers, and so is phone_key.
-    email_key text,
-    phone_key text,
+    email_key text, -- person
+    phone_key text, -- person
     -- Its place in lists: when it was ordered, or, while nobody has said that, when it became known.
     listed_at bigint not null,
     -- How far the fulfilment is: initiated, requested, fulfilled or cancelled.
-    state text not null,
+    state text not null, -- thing
     -- As the storefront or the payments say, whichever is further on, and what the payments of the order's
     -- agreement come to.
-    financial_status text,
-    payment_status text,
-    fulfillment_status text,
+    financial_status text, -- thing
+    payment_status text, -- thing
+    fulfillment_status text, -- thing
     -- Whether the storefront or the payments say that all of it is paid for, and whether the storefront
     -- ever did.
     is_paid bigint not null,
     was_paid bigint not null,
     -- When the storefront cancelled it.
     cancelled_at bigint,
-    currency text,
+    currency text, -- thing
     total_minor bigint,
     -- When the newest body came that left a status to its topic, which did not count: the body had come under
     -- another topic before, or the storefront did not confirm it.
@@ -277,7 +282,7 @@ create table orders (
     -- When the order's person was erased.
     redacted_at bigint,
     -- Everything that is known of the order, as JSON. The columns above are made from it.
-    record text not null,
+    record text not null, -- record
     created_at bigint not null,
     updated_at bigint not null,
     primary key (shop, id)
@@ -309,8 +314,8 @@ create index orders_disputed on orders (disputed_at) where disputed_at is not nu
 
 -- Which orders have a parcel with a tracking number, for the public page of the number.
 create table tracking_numbers (
-    number text not null,
-    shop text not null,
+    number text not null, -- thing
+    shop text not null, -- thing
     order_id bigint not null,
     primary key (number, shop, order_id)
 );
@@ -321,13 +326,13 @@ create index tracking_numbers_order on tracking_numbers (shop, order_id);
 -- have gone back.
 create table inventory_movements (
     id uuid primary key,
-    shop text not null,
+    shop text not null, -- thing
     order_id bigint not null,
     line_id bigint not null,
     variant_id bigint,
-    sku text,
+    sku text, -- thing
     quantity bigint not null,
-    reason text not null,
+    reason text not null, -- thing
     created_at bigint not null
 );
 
@@ -336,22 +341,22 @@ create index inventory_movements_order on inventory_movements (shop, order_id);
 -- One row for each payment that is refunded for a cancelled order. payment_id is '' when no
 -- payment is linked.
 create table refunds (
-    shop text not null,
+    shop text not null, -- thing
     order_id bigint not null,
-    payment_id text not null,
+    payment_id text not null, -- thing
     -- recorded: the storefront or an operator refunds it; requested: a job will issue it; issued;
     -- already_refunded; failed
-    state text not null,
+    state text not null, -- thing
     amount_minor bigint,
-    currency text,
+    currency text, -- thing
     -- The payment provider's id of the refund.
-    provider_id text,
+    provider_id text, -- thing
     -- When the provider was last asked. It is written before the provider is asked. Null when it
     -- never was.
-    tried_at bigint,
+    tried_at bigint, -- own
     -- The number of the call's idempotency key. The key is the job's id, followed by this number
     -- from 2 on.
-    key_number bigint,
+    key_number bigint, -- own
     created_at bigint not null,
     updated_at bigint not null,
     primary key (shop, order_id, payment_id),
@@ -367,29 +372,29 @@ create index refunds_recorded on refunds (updated_at, order_id) where state = 'r
 -- happened is never taken back.
 create table payments (
     -- The provider's id: that of the payment intent, or of a charge that was made without one.
-    id text primary key,
-    pact_id text,
+    id text primary key, -- thing
+    pact_id text, -- thing
     -- The invoice that the payment pays, if the provider names it.
-    invoice text,
+    invoice text, -- thing
     -- From the payment provider's metadata: the name of the agreement's cycle that is paid, the
     -- merchant's own word for the sort of payment, and the merchant's name for payments that
     -- belong together.
-    fulfillment_cycle text,
-    payment_type text,
-    transfer_group text,
+    fulfillment_cycle text, -- thing
+    payment_type text, -- thing
+    transfer_group text, -- thing
     -- The provider's id of the customer.
-    customer_id text,
+    customer_id text, -- thing
     -- As in customers.
-    email_key text,
-    currency text not null,
+    email_key text, -- person
+    currency text not null, -- thing
     amount_minor bigint not null,
     -- The amount that was captured.
     received_minor bigint not null,
     refunded_minor bigint not null,
-    state text not null,
+    state text not null, -- thing
     canceled_at bigint,
     -- Everything that is known of the payment, as JSON. The columns above are made from it.
-    record text not null,
+    record text not null, -- record
     -- How many ledger entries the payment has.
     entries bigint not null,
     created_at bigint not null,
@@ -408,21 +413,21 @@ create index payments_customer on payments (customer_id) where customer_id is no
 -- Agreements. A transaction locks the row when it decides about an order by its payments, or the
 -- reverse, so that the second of two such transactions sees what the first wrote.
 create table agreements (
-    id text primary key,
+    id text primary key, -- sealed
     revision bigint not null
 );
 
 -- The ledger: double entry, append-only. The rows of one payment, entry and currency sum to zero.
 create table ledger_entries (
-    payment_id text not null,
+    payment_id text not null, -- thing
     number bigint not null,
     -- captured, released, refunded
-    entry text not null,
+    entry text not null, -- thing
     -- provider, held, released:<agreement>, credited:<customer>, credited
-    account text not null,
+    account text not null, -- thing
     -- The amount that the account gains, or loses when it is below zero.
     amount_minor bigint not null,
-    currency text not null,
+    currency text not null, -- thing
     created_at bigint not null,
     primary key (payment_id, number),
     foreign key (payment_id) references payments (id)
@@ -434,20 +439,20 @@ create index ledger_entries_account on ledger_entries (account, currency);
 -- to.
 create table checkout_sessions (
     -- The provider's id of the session.
-    id text primary key,
-    mode text,
-    payment_intent text,
-    subscription text,
-    invoice text,
-    customer_id text,
-    pact_id text,
+    id text primary key, -- thing
+    mode text, -- thing
+    payment_intent text, -- thing
+    subscription text, -- thing
+    invoice text, -- thing
+    customer_id text, -- thing
+    pact_id text, -- thing
     -- As in customers.
-    email_key text,
+    email_key text, -- person
     -- The order that the session belongs to. Null when the session sells nothing.
-    shop text,
+    shop text, -- thing
     order_id bigint,
     -- Everything that is known of the session, as JSON. The columns above the order are made from it.
-    record text not null,
+    record text not null, -- record
     created_at bigint not null,
     updated_at bigint not null
 );
@@ -464,9 +469,9 @@ create index checkout_sessions_customer on checkout_sessions (customer_id) where
 -- Which payment and which subscription a paid invoice belongs to.
 create table invoices (
     -- The provider's id of the invoice.
-    id text primary key,
-    subscription text,
-    payment_id text,
+    id text primary key, -- thing
+    subscription text, -- thing
+    payment_id text, -- thing
     -- 1 for the first invoice of its subscription.
     is_first bigint not null,
     created_at bigint not null
@@ -479,13 +484,13 @@ create index invoices_subscription on invoices (subscription) where subscription
 -- to.
 create table subscriptions (
     -- The provider's id of the subscription.
-    id text primary key,
+    id text primary key, -- thing
     -- Until when the subscription is paid. It is never shortened.
     period_end_at bigint,
-    customer_id text,
-    pact_id text,
+    customer_id text, -- thing
+    pact_id text, -- thing
     -- Everything that is known of the subscription, as JSON. The columns above are made from it.
-    record text not null,
+    record text not null, -- record
     created_at bigint not null,
     updated_at bigint not null
 );
@@ -497,18 +502,18 @@ create index subscriptions_agreement on subscriptions (pact_id) where pact_id is
 
 -- Our own attempts to collect a payment that failed.
 create table payment_retries (
-    payment_id text not null,
+    payment_id text not null, -- thing
     -- Counted from 1.
     number bigint not null,
     job_id uuid not null,
     -- scheduled, succeeded, pending, declined, failed, stopped
-    state text not null,
+    state text not null, -- thing
     due_at bigint not null,
     -- As in refunds, and so is key_number.
-    tried_at bigint,
-    key_number bigint,
+    tried_at bigint, -- own
+    key_number bigint, -- own
     -- The provider's code, or our own.
-    code text,
+    code text, -- thing
     updated_at bigint not null,
     primary key (payment_id, number),
     foreign key (payment_id) references payments (id)
@@ -517,12 +522,12 @@ create table payment_retries (
 -- Mails to customers. The address and the text are not stored; they are made when a mail is sent.
 create table notifications (
     id uuid primary key,
-    kind text not null,
-    payment_id text not null,
+    kind text not null, -- thing
+    payment_id text not null, -- thing
     -- kept: no mail is configured; pending; sent; no_address; not_needed; too_late; refused;
     -- failed
-    state text not null,
-    error text,
+    state text not null, -- thing
+    error text, -- thing
     created_at bigint not null,
     updated_at bigint not null,
     foreign key (payment_id) references payments (id)
@@ -537,14 +542,14 @@ create index notifications_updated on notifications (updated_at);
 -- The keys of the commerce API. Only the hash of a key is stored, not the key itself.
 create table api_keys (
     id uuid primary key,
-    name text not null,
-    hash bytea not null unique,
+    name text not null, -- account
+    hash bytea not null unique, -- sealed
     -- The names of the scopes, separated by spaces. Null means all scopes.
-    scopes text,
+    scopes text, -- thing
     -- The domains of the shops, separated by spaces. Null means all shops.
-    shops text,
+    shops text, -- thing
     -- The number of the identity provider's account whose holder may sign in to the console with the rights of this key.
-    account bigint,
+    account bigint, -- account
     created_at bigint not null,
     -- Precise to the minute.
     last_used_at bigint,
@@ -555,7 +560,7 @@ create table api_keys (
 -- Who is signed in to the console, with a key. A session ends with its key.
 create table console_sessions (
     -- Keyed hash of the cookie. The cookie itself is not stored.
-    hash bytea primary key,
+    hash bytea primary key, -- sealed
     api_key_id uuid not null references api_keys (id) on delete cascade,
     created_at bigint not null,
     -- It moves with each use, up to a longest time.
@@ -572,21 +577,21 @@ create table checkouts (
     id uuid primary key,
     api_key_id uuid not null,
     -- Keyed hash of the Idempotency-Key. Null when none was sent.
-    idempotency_key uuid,
+    idempotency_key uuid, -- sealed
     -- Keyed hash of the requested items.
-    request_key uuid not null,
+    request_key uuid not null, -- sealed
     -- The agreement, by which the order and its payments find each other.
-    pact_id text not null,
+    pact_id text not null, -- thing
     order_id bigint not null,
     -- The items that are bought, at their prices at that moment, as JSON.
-    items text not null,
+    items text not null, -- thing
     -- pending, open, refused
-    state text not null,
+    state text not null, -- thing
     -- Why the checkout is refused: amount, currency, provider.
-    refusal text,
+    refusal text, -- thing
     -- The provider's session, and its page.
-    session_id text,
-    url text,
+    session_id text, -- thing
+    url text, -- thing
     expires_at bigint,
     created_at bigint not null,
     updated_at bigint not null
@@ -603,12 +608,12 @@ create table events (
     -- Its place in the sequence in which readers see events.
     position bigint primary key,
     id uuid not null,
-    kind text not null,
-    shop text,
-    object_id text not null,
-    body text not null,
+    kind text not null, -- thing
+    shop text, -- thing
+    object_id text not null, -- thing
+    body text not null, -- json
     -- The trace of the job that led to the event.
-    traceparent text,
+    traceparent text, -- own
     created_at bigint not null
 );
 
@@ -636,21 +641,21 @@ create table broker_cursor (
 -- Endpoints of the merchant's own systems, to which events are sent as webhooks.
 create table endpoints (
     id uuid primary key,
-    url text not null,
+    url text not null, -- thing
     -- The patterns of types whose events it gets, separated by spaces.
-    kinds text not null,
+    kinds text not null, -- thing
     -- active, paused, failing, gone
-    state text not null,
+    state text not null, -- thing
     -- Encrypted. The former secret signs too until former_until.
-    secret bytea not null,
-    former_secret bytea,
+    secret bytea not null, -- sealed
+    former_secret bytea, -- sealed
     former_until bigint,
     -- All events up to this position were accepted, do not fit, or wait in outgoing_webhooks.
     position bigint not null,
     -- When the first attempt failed since it last accepted a webhook, and how many have failed since.
     failing_since bigint,
     failures bigint not null,
-    last_error text,
+    last_error text, -- thing
     -- To the minute.
     delivered_at bigint,
     created_at bigint not null,
@@ -663,8 +668,8 @@ create table outgoing_webhooks (
     event_id uuid not null,
     position bigint not null,
     -- Empty when the event belongs to no shop.
-    shop text not null,
-    object_id text not null,
+    shop text not null, -- thing
+    object_id text not null, -- thing
     -- The job that sends the event.
     job_id uuid not null,
     primary key (endpoint_id, event_id)
@@ -679,15 +684,15 @@ create index outgoing_webhooks_object on outgoing_webhooks (endpoint_id, shop, o
 create table users (
     id uuid primary key,
     -- The provider's own number of the account. It stays when the login changes.
-    provider_id bigint unique,
+    provider_id bigint unique, -- account
     -- For an account of a provider that was replaced by another one: the former provider, and the
     -- account's number there. Then provider_id is null.
-    former_provider text,
-    former_id bigint,
+    former_provider text, -- thing
+    former_id bigint, -- account
     -- The login when the account was last seen, or as the operator gave it.
-    login text not null,
+    login text not null, -- account
     -- The login in lower case. Null after another account was seen with it.
-    login_key text unique,
+    login_key text unique, -- account
     -- Until when an invitation can be claimed.
     claimable_until bigint,
     created_at bigint not null,
@@ -699,16 +704,16 @@ create table users (
 create table identity_provider (
     id bigint primary key,
     -- The provider's address in lower case, or `stand-in` for any provider on this machine.
-    name text not null,
+    name text not null, -- thing
     recorded_at bigint not null
 );
 
 -- Organizations, which share licences among their members.
 create table orgs (
     id uuid primary key,
-    name text not null,
+    name text not null, -- account
     -- The name in lower case.
-    name_key text not null unique,
+    name_key text not null unique, -- account
     -- The owner, whose organizations count together against a tier's limit.
     owner_id uuid references users (id),
     created_at bigint not null
@@ -730,15 +735,15 @@ create index org_members_user on org_members (user_id);
 -- is kept to be shown.
 create table licenses (
     id uuid primary key,
-    tier text not null,
+    tier text not null, -- thing
     user_id uuid references users (id),
     org_id uuid references orgs (id),
     -- active, suspended
-    status text not null,
+    status text not null, -- thing
     -- Null for a licence that never ends.
     expires_at bigint,
     -- The payment provider's subscription whose paid invoices extend it.
-    subscription_id text,
+    subscription_id text, -- thing
     granted_at bigint not null,
     updated_at bigint not null,
     revoked_at bigint,
@@ -760,16 +765,16 @@ create table license_changes (
 -- to the token.
 create table device_codes (
     -- SHA-256 of the device code.
-    hash bytea primary key,
+    hash bytea primary key, -- sealed
     -- pending; doubted: the provider said once that it does not know the code; authorized; denied
-    state text not null,
+    state text not null, -- thing
     interval_seconds bigint not null,
     expires_at bigint not null,
     -- The provider is not asked before this time.
     next_poll_at bigint not null,
     -- The provider's answer, encrypted with a key that is made from the device code. It is handed
     -- out for a minute, until token_until, and deleted within another minute.
-    token bytea,
+    token bytea, -- sealed
     token_until bigint,
     created_at bigint not null
 );
@@ -780,9 +785,9 @@ create index device_codes_token on device_codes (token_until) where token_until 
 -- When each client last asked for device codes.
 create table device_code_requests (
     -- Keyed hash of the client's network.
-    client bytea primary key,
+    client bytea primary key, -- sealed
     -- The times within the limit's period, sorted, as JSON.
-    times text not null,
+    times text not null, -- thing
     newest_at bigint not null
 );
 
@@ -796,52 +801,52 @@ create table privacy_requests (
     -- The id of the request's job.
     id uuid primary key,
     -- customers/data_request, customers/redact, shop/redact
-    topic text not null,
-    shop text not null,
+    topic text not null, -- thing
+    shop text not null, -- thing
     -- The storefront's id of the customer. Null when the request names none, or when it is about
     -- a whole shop.
     customer_id bigint,
     -- Keyed hashes of the address and the telephone number by which the request names the
     -- customer.
-    email_key uuid,
-    phone_key uuid,
+    email_key uuid, -- sealed
+    phone_key uuid, -- sealed
     -- Keyed hash of the body.
-    body_key uuid not null,
+    body_key uuid not null, -- sealed
     -- The earlier request with the same body.
     repeats uuid,
     -- received, held, done, cancelled, failed
-    state text not null,
+    state text not null, -- thing
     -- Whom else the request may mean, and what operators decided about that: ids and counts, as
     -- JSON.
-    held text,
-    decided text,
+    held text, -- own
+    decided text, -- own
     received_at bigint not null,
     due_at bigint not null,
     -- When the erasure of a shop starts, unless it is cancelled before.
     held_until bigint,
     -- When an operator confirmed a repeated erasure of a shop. While this and held_until are
     -- null, a held erasure waits for that.
-    confirmed_at bigint,
+    confirmed_at bigint, -- own
     finished_at bigint,
     -- When it was reported that seven days, two days and no time were left.
     warned_at bigint,
     alarmed_at bigint,
     overdue_at bigint,
     -- How far the request has come and what was counted so far, as JSON.
-    progress text,
-    export_sha256 text,
+    progress text, -- json
+    export_sha256 text, -- thing
     -- How many runs began to write an export, each under a number of its own, and the one whose export counts.
-    export_runs bigint not null default 0,
-    export_run bigint,
+    export_runs bigint not null default 0, -- own
+    export_run bigint, -- own
     -- The store to which the export was written.
-    export_store uuid,
+    export_store uuid, -- own
     export_bytes bigint,
     export_expires_at bigint,
     export_removed_at bigint,
     -- Why the export could not be removed.
-    export_problem text,
+    export_problem text, -- own
     -- What was done, with a signature, as JSON.
-    receipt text
+    receipt text -- json
 );
 
 create index privacy_requests_due on privacy_requests (due_at) where finished_at is null;
@@ -854,8 +859,8 @@ where export_expires_at is not null and export_removed_at is null;
 -- Tombstones. Data about a subject with such a key (a keyed hash of a customer's id, address, ..
 -- in a shop) is stored without its person. Shop '' is for payments, which belong to no shop.
 create table tombstones (
-    shop text not null,
-    key uuid not null,
+    shop text not null, -- thing
+    key uuid not null, -- sealed
     redacted_at bigint not null,
     primary key (shop, key)
 );
@@ -867,9 +872,9 @@ create table erasures (
     -- The job of the erasure.
     job_id uuid not null,
     -- Keyed hash of the entry, which the next entry has.
-    hash bytea not null,
+    hash bytea not null, -- sealed
     -- The entry as it is in the store.
-    object bytea not null,
+    object bytea not null, -- sealed
     -- Since when it is known to be in the store.
     kept_at bigint
 );
@@ -881,15 +886,15 @@ create index erasures_not_kept on erasures (number) where kept_at is null;
 -- goes on does not find again what the one before it has erased.
 create table erasure_subjects (
     job_id uuid not null,
-    shop text not null,
-    key uuid not null,
+    shop text not null, -- thing
+    key uuid not null, -- sealed
     primary key (job_id, shop, key)
 );
 
 -- The people whose data an export has, as keyed hashes, by which an erasure finds the export.
 create table export_subjects (
     request_id uuid not null,
-    key uuid not null,
+    key uuid not null, -- sealed
     primary key (request_id, key)
 );
 
@@ -899,7 +904,7 @@ create index export_subjects_key on export_subjects (key);
 -- that an empty store, or another one at the same address, is recognized.
 create table export_stores (
     -- The address, without a credential.
-    place text primary key,
+    place text primary key, -- thing
     id uuid not null,
     created_at bigint not null
 );
@@ -916,8 +921,8 @@ create table export_links (
 -- made its own because PRIVACY_KEY is not set.
 create table privacy_keys (
     id bigint primary key,
-    secret bytea,
-    fingerprint bytea not null,
+    secret bytea, -- sealed
+    fingerprint bytea not null, -- sealed
     created_at bigint not null
 );
 
@@ -926,14 +931,14 @@ create table audit (
     number bigint primary key,
     at bigint not null,
     -- storefront, worker, operator, link, key:<name of an API key>
-    actor text not null,
-    action text not null,
+    actor text not null, -- thing
+    action text not null, -- thing
     -- The id of the request, job, .. to which it was done.
-    object_id text not null,
-    shop text,
+    object_id text not null, -- thing
+    shop text, -- thing
     -- Counts and ids, as JSON; no personal data.
-    details text not null,
-    hash bytea not null
+    details text not null, -- thing
+    hash bytea not null -- sealed
 );
 
 create index audit_object on audit (object_id, number);
@@ -943,6 +948,6 @@ create index audit_object on audit (object_id, number);
 create table audit_head (
     id bigint primary key,
     number bigint not null,
-    roots bytea not null,
-    code bytea not null
+    roots bytea not null, -- sealed
+    code bytea not null -- sealed
 );

@@ -18,7 +18,11 @@ use std::marker::PhantomData;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::money::Currency;
 
 /// Implemented by `#[derive(Record)]`.
 pub trait Record: Serialize + DeserializeOwned {
@@ -37,25 +41,117 @@ macro_rules! as_text {
                 serializer.serialize_str(self.as_str())
             }
         })*
+
+        crate::record::things!($($status),*);
     };
 }
 pub(crate) use as_text;
 
-/// What may hold a person. `#[derive(Record)]` implements it too.
+/// What a member of a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It may identify somebody.
+    Person,
+    /// It is about nobody.
+    Thing,
+    /// It is drawn from a thing beside it.
+    Picture,
+}
+
+/// What says of all that is in it what it is about. A text does not, so whatever holds one says it. `#[derive(Record)]`
+/// implements it.
+#[diagnostic::on_unimplemented(
+    message = "nothing says what a `{Self}` is about",
+    label = "say of it that it is about a #[person] or about a #[thing], or make it a record"
+)]
 pub trait Forget {
     /// Removes what may identify a person.
     fn forget_person(&mut self);
+
+    /// Says of each member what it is about, by its path in the JSON below `at`: names with dots between them, and a
+    /// star for each item of a list or a map.
+    fn classes(at: &str, see: &mut dyn FnMut(&str, Class));
+}
+
+/// The path of a member.
+pub fn member(at: &str, name: &str) -> String {
+    let dot = if at.is_empty() { "" } else { "." };
+    format!("{at}{dot}{name}")
+}
+
+/// Says of types that they are about nobody.
+macro_rules! things {
+    ($($of_type:ty),*) => {
+        $(impl crate::record::Forget for $of_type {
+            fn forget_person(&mut self) {}
+
+            fn classes(at: &str, see: &mut dyn FnMut(&str, crate::record::Class)) {
+                see(at, crate::record::Class::Thing);
+            }
+        })*
+    };
+}
+pub(crate) use things;
+
+things!(bool, i64, (i64, i64), Uuid, Currency);
+
+impl<T: Forget> Forget for Option<T> {
+    fn forget_person(&mut self) {
+        self.iter_mut().for_each(T::forget_person);
+    }
+
+    fn classes(at: &str, see: &mut dyn FnMut(&str, Class)) {
+        T::classes(at, see);
+    }
 }
 
 impl<T: Forget> Forget for Vec<T> {
     fn forget_person(&mut self) {
         self.iter_mut().for_each(T::forget_person);
     }
+
+    fn classes(at: &str, see: &mut dyn FnMut(&str, Class)) {
+        T::classes(&member(at, "*"), see);
+    }
 }
 
+/// The keys are about nobody.
 impl<K, T: Forget> Forget for BTreeMap<K, T> {
     fn forget_person(&mut self) {
         self.values_mut().for_each(T::forget_person);
+    }
+
+    fn classes(at: &str, see: &mut dyn FnMut(&str, Class)) {
+        T::classes(&member(at, "*"), see);
+    }
+}
+
+/// A record as an export shows it: without pictures.
+pub fn exported<R: Record + Forget>(record: &R) -> serde_json::Result<Value> {
+    let mut all = serde_json::to_value(record)?;
+    R::classes("", &mut |path, class| {
+        if class == Class::Picture {
+            remove(&mut all, path);
+        }
+    });
+    Ok(all)
+}
+
+fn remove(from: &mut Value, path: &str) {
+    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+    match from {
+        Value::Array(items) => items.iter_mut().for_each(|it| remove(it, rest)),
+        Value::Object(members) if name == "*" => {
+            members.values_mut().for_each(|it| remove(it, rest));
+        }
+        Value::Object(members) if rest.is_empty() => drop(members.remove(name)),
+        Value::Object(members) => {
+            members
+                .get_mut(name)
+                .into_iter()
+                .for_each(|it| remove(it, rest));
+        }
+        _ => {}
     }
 }
 

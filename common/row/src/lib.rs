@@ -24,12 +24,15 @@ pub fn from_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 /// type's default, and a field that has its default is not written. Fields say what they are:
 /// - `#[required]`: its type has no default, and JSON without it cannot be read.
 /// - `#[person]`: it may identify somebody, and is set to its default when the person is forgotten.
-/// - `#[thing]`: a text that is about nobody. A text says one of the two.
-/// - `#[nested]`: it holds a record, or several, each of which forgets its person.
+/// - `#[thing]`: it is about nobody.
+/// - `#[picture]`: it is drawn from a thing beside it, and no export shows it.
+///
+/// Of a field that says none of the three its type says it: a number is about nobody, and another record says it of its own
+/// fields. A text has no such type, so it says one of the three itself. Besides:
 /// - `#[part]`: it has a version, which is written only if it differs from the field `version`.
 ///
 /// `#[schema(1)]` stands on a struct that is a whole record.
-#[proc_macro_derive(Record, attributes(schema, required, person, thing, nested, part))]
+#[proc_macro_derive(Record, attributes(schema, required, person, thing, picture, part))]
 pub fn record(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     let implemented = record::implement(&input).unwrap_or_else(Error::into_compile_error);

@@ -1,8 +1,8 @@
 //! `#[derive(Record)]` for structs of `domain` that are kept as JSON: how they are written, how they are
 //! read, and what of them is about a person.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::{Attribute, Data, DeriveInput, Error, Field, Ident, LitInt, Result};
 
 pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
@@ -11,7 +11,8 @@ pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
     };
     let name = &input.ident;
     let members: Vec<Member> = data.fields.iter().filter_map(Member::of).collect();
-    let forget: Vec<_> = members.iter().map(Member::forget).collect::<Result<_>>()?;
+    let forget = members.iter().map(Member::forget);
+    let classes = members.iter().map(Member::classes);
     let write = members.iter().map(Member::write);
     let read = members.iter().map(Member::read);
     let make = members.iter().map(Member::make);
@@ -66,6 +67,10 @@ pub fn implement(input: &DeriveInput) -> Result<TokenStream> {
             fn forget_person(&mut self) {
                 #(#forget)*
                 #(self.#rest = Default::default();)*
+            }
+
+            fn classes(at: &str, see: &mut dyn FnMut(&str, crate::record::Class)) {
+                #(#classes)*
             }
         }
     })
@@ -131,35 +136,37 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// A text may be anybody's, so each says whether it is.
-    fn forget(&self) -> Result<TokenStream> {
+    fn forget(&self) -> TokenStream {
         let ident = self.ident;
-        let kinds = ["person", "thing", "nested"].map(|word| self.is(word));
-        match kinds {
-            [true, false, false] => Ok(quote!(self.#ident = Default::default();)),
-            [false, false, true] => {
-                Ok(quote!(crate::record::Forget::forget_person(&mut self.#ident);))
-            }
-            [false, true, false] => Ok(TokenStream::new()),
-            [false, false, false] if !holds_text(self.field.ty.to_token_stream()) => {
-                Ok(TokenStream::new())
-            }
-            _ => Err(Error::new_spanned(
-                self.field,
-                "say of this text whether it is about a #[person], about a #[thing], or #[nested]",
-            )),
+        match self.class() {
+            Some("Person") => quote!(self.#ident = Default::default();),
+            Some(_) => TokenStream::new(),
+            None => quote!(crate::record::Forget::forget_person(&mut self.#ident);),
         }
+    }
+
+    fn classes(&self) -> TokenStream {
+        let (name, of_type) = (&self.name, &self.field.ty);
+        let path = quote!(&crate::record::member(at, #name));
+        let class = self.class().map(|it| Ident::new(it, self.ident.span()));
+        class.map_or_else(
+            || quote!(<#of_type as crate::record::Forget>::classes(#path, see);),
+            |class| quote!(see(#path, crate::record::Class::#class);),
+        )
+    }
+
+    /// The class that the field says itself. None: its type says it.
+    fn class(&self) -> Option<&'static str> {
+        let classes = [
+            ("person", "Person"),
+            ("thing", "Thing"),
+            ("picture", "Picture"),
+        ];
+        let said = classes.into_iter().find(|(word, _)| self.is(word));
+        said.map(|(_, class)| class)
     }
 }
 
 fn of_name<'a>(attributes: &'a [Attribute], word: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|it| it.path().is_ident(word))
-}
-
-fn holds_text(of_type: TokenStream) -> bool {
-    of_type.into_iter().any(|token| match token {
-        TokenTree::Ident(name) => name == "String" || name == "Email",
-        TokenTree::Group(group) => holds_text(group.stream()),
-        _ => false,
-    })
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::json;
 use crate::sql::{Cell, Error, Query, Result, Row, Tx, Value, column};
 use domain::order::OrderKey;
-use domain::record::{self, Record, Unreadable};
+use domain::record::{self, Forget, Record, Unreadable};
 use domain::time::Timestamp;
 
 /// The bytes that a record may have. Deliveries have up to 2 MiB, so that only many of them lead there.
@@ -19,7 +19,7 @@ const LARGEST: usize = 8 << 20;
 /// A row of such a table.
 pub trait Aggregate: Clone + PartialEq {
     type Key: Key;
-    type Record: Record;
+    type Record: Record + Forget;
     const TABLE: &'static str;
     /// Reads rows by their keys, sorted by them and locked, with `updated_at`.
     const LOCK: &'static str;
@@ -34,6 +34,9 @@ pub trait Aggregate: Clone + PartialEq {
 
     /// Merges what deliveries say, newer or older, into this.
     fn merge(&mut self, other: Self);
+
+    /// Removes what may identify a person, at this time.
+    fn forget(&mut self, now: Timestamp);
 }
 
 /// A primary key.
@@ -208,6 +211,12 @@ pub(crate) fn record_of<A: Aggregate>(key: &A::Key, text: &str) -> Result<A::Rec
         let (table, key) = (A::TABLE, key.name());
         Error::Decode(UnreadableRecord { table, key, why }.into())
     })
+}
+
+/// The record of a row, which has the key too, as an export shows it.
+pub(crate) fn exported<A: Aggregate>(row: &Row) -> Result<serde_json::Value> {
+    let record = record_of::<A>(&A::Key::of(row)?, &row.get::<String>("record")?)?;
+    record::exported(&record).map_err(|error| Error::Encode(error.into()))
 }
 
 /// Overwrites rows that this transaction has inserted or locked.

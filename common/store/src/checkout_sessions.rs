@@ -10,6 +10,8 @@ use domain::payment::Mode;
 use domain::payment::checkout::Record;
 use domain::payment::record::text;
 use domain::privacy::email_key;
+use domain::record::Forget as _;
+use domain::time::Timestamp;
 
 /// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +59,10 @@ impl Aggregate for SessionEntry {
 
     fn merge(&mut self, other: Self) {
         self.record.merge(other.record);
+    }
+
+    fn forget(&mut self, _: Timestamp) {
+        self.record.forget_person();
     }
 }
 

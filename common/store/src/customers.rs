@@ -7,6 +7,7 @@ use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
 use domain::customer::Record;
 use domain::order::OrderKey;
 use domain::privacy::{email_key, phone_key};
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 /// A customer as it is stored.
@@ -47,6 +48,11 @@ impl Aggregate for CustomerEntry {
 
     fn merge(&mut self, other: Self) {
         self.record.merge(other.record);
+    }
+
+    fn forget(&mut self, now: Timestamp) {
+        self.record.forget_person();
+        self.redacted_at.get_or_insert(now);
     }
 }
 

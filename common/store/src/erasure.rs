@@ -1,48 +1,22 @@
 //! The statements of an erasure: records forget their person, and the bodies of deliveries are replaced by the part that
-//! may stay. Ids, amounts and states are not touched. Customers and orders are counted as they are found, because a late
-//! delivery may have erased one a moment before. Payments, sessions and jobs are counted only where there was something
-//! to erase.
+//! may stay. Ids, amounts and states are not touched.
 
 pub mod file;
 
 use bytes::Bytes;
 
-use crate::aggregates;
-use crate::checkout_sessions::SessionEntry;
-use crate::customers::CustomerEntry;
-use crate::payments::PaymentEntry;
+use crate::aggregates::{self, Aggregate, Edited};
 use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, State};
-use domain::order::record::Record;
-use domain::record::Forget as _;
 use domain::time::Timestamp;
 
-/// The columns that may hold a person, by table. [`customers`] and the functions below erase them.
-pub const ERASED: &[(&str, &[&str])] = &[
-    ("customers", &["record", "email_key", "phone_key"]),
-    ("orders", &["record", "email_key", "phone_key"]),
-    ("payments", &["record", "email_key"]),
-    ("checkout_sessions", &["record", "email_key"]),
-    // Deleted or replaced by `replace_body`.
-    ("deliveries", &["body"]),
-];
-
-pub async fn customers(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
-    let keys = ids.into_iter().map(|id| (shop.to_owned(), id)).collect();
-    let edited = aggregates::edit::<CustomerEntry>(tx, keys, |it| {
-        it.record.forget_person();
-        it.redacted_at.get_or_insert(now);
-    });
-    Ok(edited.await?.found)
-}
-
-pub async fn orders(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
-    let keys = ids.into_iter().map(|id| (shop.to_owned(), id)).collect();
-    let edited = aggregates::edit::<Record>(tx, keys, |it| {
-        it.forget_person();
-        it.own.redacted_at.get_or_insert(now.0);
-    });
-    Ok(edited.await?.found)
+/// Has rows forget their person.
+pub async fn forget<A: Aggregate>(
+    tx: &mut Tx,
+    keys: Vec<A::Key>,
+    now: Timestamp,
+) -> Result<Edited> {
+    aggregates::edit::<A>(tx, keys, |it| it.forget(now)).await
 }
 
 /// True when the shop has this order, so that an erasure can find it.
@@ -52,16 +26,6 @@ pub async fn is_known(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
         .bind(id)
         .is_any()
         .await
-}
-
-pub async fn payments(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
-    let edited = aggregates::edit::<PaymentEntry>(tx, ids, |it| it.record.forget_person());
-    Ok(edited.await?.changed)
-}
-
-pub async fn checkout_sessions(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
-    let edited = aggregates::edit::<SessionEntry>(tx, ids, |it| it.record.forget_person());
-    Ok(edited.await?.changed)
 }
 
 /// When something was erased first after this entry of the audit: what a request named and what came

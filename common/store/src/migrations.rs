@@ -10,6 +10,7 @@
 //! transaction, beside all writers. SQLite knows no such index and makes it as any other, and it knows no sequence.
 
 pub mod copy;
+pub(crate) mod tables;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,9 +23,9 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{AssertSqlSafe, Connection as _, SqlSafeStr};
 use tokio::time::Instant;
 
-use crate::erasure::ERASED;
 use crate::event_head;
 use crate::sql::{Db, Error, Row, acquire_sqlite, give_back};
+use tables::TABLES;
 
 /// The migration that makes the schema of the first release.
 const FIRST: i64 = 1;
@@ -221,14 +222,17 @@ fn is_lock_timeout(error: &MigrateError) -> bool {
 )]
 async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
     let mut connection = pool.acquire().await?;
-    for (table, columns) in ERASED {
+    for table in TABLES.iter() {
+        let columns = table.columns.iter().filter(|it| it.is_personal());
+        let columns: Vec<&str> = columns.map(|it| it.name).collect();
+        let table = table.name;
         let sampled: Vec<String> = sqlx::query_scalar(
             "select cast(attname as text) from pg_attribute
              where attrelid = to_regclass($1) and attname = any($2)
                and coalesce(attstattarget, -1) <> 0",
         )
         .bind(table)
-        .bind(*columns)
+        .bind(columns)
         .fetch_all(&mut *connection)
         .await?;
         for column in sampled {

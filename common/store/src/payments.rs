@@ -11,6 +11,7 @@ use domain::money::Currency;
 use domain::order::settlement::{Cycle, Linked};
 use domain::payment::record::{Record, text};
 use domain::privacy::email_key;
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 /// A payment as it is stored.
@@ -64,6 +65,10 @@ impl Aggregate for PaymentEntry {
 
     fn merge(&mut self, other: Self) {
         self.record.merge(other.record);
+    }
+
+    fn forget(&mut self, _: Timestamp) {
+        self.record.forget_person();
     }
 }
 

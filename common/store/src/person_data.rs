@@ -1,47 +1,35 @@
 //! Everything that is stored about a person, as JSON for an export: the rows that `people` found,
-//! and the rows that depend on them. [`EXPORTED`] lists the tables and columns, and the
-//! statements are made from the same list. Rows are sorted by their keys and columns by their
-//! names, so the same rows always give the same text.
+//! and the rows that depend on them. The columns, and what each is, are read from the migrations. Rows are sorted by their
+//! keys and columns by their names, so the same rows always give the same text.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::aggregates::{self, Aggregate as _};
+use crate::checkout_sessions::SessionEntry;
+use crate::customers::CustomerEntry;
 use crate::erasure;
+use crate::migrations::tables::{Class, Column, Kind, TABLES, Table};
+use crate::payments::PaymentEntry;
 use crate::people::{self, PersonRows};
 use crate::sql::{Db, Result, Row};
 use domain::order::Topic;
+use domain::order::record::Record as Order;
+use domain::payment::subscription::Record as Subscription;
 use domain::privacy::{Keys, SubjectKey};
 use domain::time::Timestamp;
 
 /// The exported rows, by table.
 pub type Data = BTreeMap<&'static str, Vec<Map<String, Value>>>;
 
-/// A table whose rows are exported.
-pub struct Table {
-    pub name: &'static str,
-    pub columns: &'static [Column],
-    /// How many of the first columns are the table's key.
-    key: usize,
-    ways: &'static [(By, &'static str)],
-}
-
-pub struct Column {
-    pub name: &'static str,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Text,
-    Int,
-    /// 0 or 1.
-    Flag,
-    Time,
-    Json,
-    Id,
+/// A table whose rows are exported: with all its columns but those that Waybill needs for its own work.
+pub struct Exported {
+    pub table: &'static Table,
+    ways: Vec<(By, String)>,
 }
 
 /// The list by which rows are found. It is bound as the last value of the statement, after the
@@ -64,105 +52,63 @@ enum By {
     Phones,
 }
 
-/// Makes a table from its columns, each with its kind, and from the conditions by which its rows
-/// are found.
 macro_rules! table {
-    ($name:literal, key $key:literal, $columns:tt, $($by:ident $condition:literal),+) => {
-        Table {
-            name: $name,
-            columns: columns!($columns),
-            key: $key,
-            ways: &[$((By::$by, select!($name, $columns, $condition))),+],
-        }
+    ($name:literal, $($by:ident $condition:literal),+) => {
+        ($name, &[$((By::$by, $condition)),+])
     };
 }
 
-macro_rules! columns {
-    ([$($name:literal $kind:ident),+ $(,)?]) => {
-        &[$(Column { name: $name, kind: Kind::$kind }),+]
-    };
-}
-
-macro_rules! select {
-    ($table:literal, [$first:literal $_:ident $(, $name:literal $kind:ident)* $(,)?],
-     $condition:literal) => {
-        concat!("select ", $first, $(", ", $name,)* " from ", $table, " where ", $condition)
-    };
-}
-
-/// The exported tables with all their columns, except pictures, which are drawn from the links
-/// beside them.
-pub const EXPORTED: &[Table] = &[
-    table!("customers", key 2, [
-        "shop" Text, "id" Int, "email_key" Text, "phone_key" Text, "redacted_at" Time,
-        "record" Json, "created_at" Time, "updated_at" Time,
-    ], Customers "shop = $1 and id in ($2..)"),
-    table!("orders", key 2, [
-        "shop" Text, "id" Int, "name" Text, "pact_id" Text, "customer_id" Int, "email_key" Text,
-        "phone_key" Text, "listed_at" Time, "state" Text, "financial_status" Text,
-        "payment_status" Text, "fulfillment_status" Text, "is_paid" Flag, "was_paid" Flag,
-        "cancelled_at" Time, "currency" Text, "total_minor" Int, "disputed_at" Time,
-        "redacted_at" Time, "record" Json, "created_at" Time, "updated_at" Time,
-    ], Orders "shop = $1 and id in ($2..)"),
-    table!("tracking_numbers", key 3, [
-        "number" Text, "shop" Text, "order_id" Int,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("refunds", key 3, [
-        "shop" Text, "order_id" Int, "payment_id" Text, "state" Text, "amount_minor" Int,
-        "currency" Text, "provider_id" Text, "created_at" Time, "updated_at" Time,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("inventory_movements", key 1, [
-        "id" Id, "shop" Text, "order_id" Int, "line_id" Int, "variant_id" Int, "sku" Text,
-        "quantity" Int, "reason" Text, "created_at" Time,
-    ], Orders "shop = $1 and order_id in ($2..)"),
-    table!("events", key 1, [
-        "id" Id, "kind" Text, "shop" Text, "object_id" Text, "body" Json, "created_at" Time,
-    ], OrderTexts "shop = $1 and object_id in ($2..)",
-       PaymentTexts "shop is null and object_id in ($1..)"),
-    table!("payments", key 1, [
-        "id" Text, "pact_id" Text, "invoice" Text, "fulfillment_cycle" Text,
-        "payment_type" Text, "transfer_group" Text, "customer_id" Text, "email_key" Text,
-        "currency" Text, "amount_minor" Int, "received_minor" Int, "refunded_minor" Int,
-        "state" Text, "canceled_at" Time, "entries" Int, "record" Json, "created_at" Time,
-        "updated_at" Time,
-    ], Payments "id in ($1..)"),
-    table!("invoices", key 1, [
-        "id" Text, "subscription" Text, "payment_id" Text, "is_first" Flag, "created_at" Time,
-    ], Payments "payment_id in ($1..)", Subscriptions "subscription in ($1..)"),
-    table!("ledger_entries", key 2, [
-        "payment_id" Text, "number" Int, "entry" Text, "account" Text, "amount_minor" Int,
-        "currency" Text, "created_at" Time,
-    ], Payments "payment_id in ($1..)"),
-    table!("checkout_sessions", key 1, [
-        "id" Text, "mode" Text, "payment_intent" Text, "subscription" Text, "invoice" Text,
-        "customer_id" Text, "pact_id" Text, "email_key" Text, "shop" Text, "order_id" Int,
-        "record" Json, "created_at" Time, "updated_at" Time,
-    ], Sessions "id in ($1..)"),
-    table!("subscriptions", key 1, [
-        "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "record" Json,
-        "created_at" Time, "updated_at" Time,
-    ], Subscriptions "id in ($1..)"),
-    table!("payment_retries", key 2, [
-        "payment_id" Text, "number" Int, "job_id" Id, "state" Text, "due_at" Time,
-        "code" Text, "updated_at" Time,
-    ], Payments "payment_id in ($1..)"),
-    table!("notifications", key 1, [
-        "id" Id, "kind" Text, "payment_id" Text, "state" Text, "error" Text,
-        "created_at" Time, "updated_at" Time,
-    ], Payments "payment_id in ($1..)"),
-    table!("privacy_requests", key 1, [
-        "id" Id, "topic" Text, "shop" Text, "customer_id" Int, "email_key" Id, "phone_key" Id,
-        "body_key" Id, "repeats" Id, "state" Text, "received_at" Time, "due_at" Time,
-        "held_until" Time, "finished_at" Time, "warned_at" Time, "alarmed_at" Time,
-        "overdue_at" Time, "progress" Json, "export_sha256" Text, "export_bytes" Int,
-        "export_expires_at" Time, "export_removed_at" Time, "receipt" Json,
-    ], Customers "shop = $1 and customer_id in ($2..)",
-       Emails "shop = $1 and customer_id is null and email_key in ($2..)",
-       Phones "shop = $1 and customer_id is null and phone_key in ($2..)"),
+/// The exported tables, with the conditions by which their rows are found.
+const WAYS: [(&str, &[(By, &str)]); 14] = [
+    table!("customers", Customers "shop = $1 and id in ($2..)"),
+    table!("orders", Orders "shop = $1 and id in ($2..)"),
+    table!("tracking_numbers", Orders "shop = $1 and order_id in ($2..)"),
+    table!("refunds", Orders "shop = $1 and order_id in ($2..)"),
+    table!("inventory_movements", Orders "shop = $1 and order_id in ($2..)"),
+    table!("events", OrderTexts "shop = $1 and object_id in ($2..)",
+        PaymentTexts "shop is null and object_id in ($1..)"),
+    table!("payments", Payments "id in ($1..)"),
+    table!("invoices", Payments "payment_id in ($1..)", Subscriptions "subscription in ($1..)"),
+    table!("ledger_entries", Payments "payment_id in ($1..)"),
+    table!("checkout_sessions", Sessions "id in ($1..)"),
+    table!("subscriptions", Subscriptions "id in ($1..)"),
+    table!("payment_retries", Payments "payment_id in ($1..)"),
+    table!("notifications", Payments "payment_id in ($1..)"),
+    table!("privacy_requests", Customers "shop = $1 and customer_id in ($2..)",
+        Emails "shop = $1 and customer_id is null and email_key in ($2..)",
+        Phones "shop = $1 and customer_id is null and phone_key in ($2..)"),
 ];
 
+pub static EXPORTED: LazyLock<Vec<Exported>> = LazyLock::new(|| {
+    let of_name = |name| TABLES.iter().find(|table| table.name == name);
+    let exported = WAYS.iter().filter_map(|(name, ways)| {
+        let table = of_name(*name)?;
+        let columns = shown(table)
+            .map(|it| it.name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let ways = ways.iter();
+        let ways = ways.map(|(by, condition)| {
+            (
+                *by,
+                ["select", &columns, "from", name, "where", condition].join(" "),
+            )
+        });
+        let ways = ways.collect();
+        Some(Exported { table, ways })
+    });
+    exported.collect()
+});
+
+fn shown(table: &'static Table) -> impl Iterator<Item = &'static Column> {
+    table
+        .columns
+        .iter()
+        .filter(|it| it.class != Some(Class::Own))
+}
+
 /// The fields of a delivery in the export. It came from a provider and still has its body.
-pub const DELIVERY: &[&str] = &[
+const DELIVERY: &[&str] = &[
     "id",
     "kind",
     "source",
@@ -181,58 +127,68 @@ const BODIES: usize = 100;
 /// Reads the rows of all tables, without the row of the request that asks for them.
 pub async fn read(db: &Db, keys: &Keys, found: &PersonRows, request: Uuid) -> Result<Data> {
     let mut data = Data::new();
-    for table in EXPORTED {
+    for Exported { table, ways } in EXPORTED.iter() {
         let mut rows = Vec::new();
-        for (by, statement) in table.ways {
+        for (by, statement) in ways {
             for (shop, list) in by.lists(found, keys) {
                 for row in select(db, statement, shop, list).await? {
-                    rows.push(table.row(&row)?);
+                    rows.push(row_of(table, &row)?);
                 }
             }
         }
         rows.retain(|row| table.name != "privacy_requests" || row["id"] != json!(request));
-        rows.sort_by_cached_key(|row| table.key_of(row));
-        rows.dedup_by_key(|row| table.key_of(row));
+        rows.sort_by_cached_key(|row| key_of(table, row));
+        rows.dedup_by_key(|row| key_of(table, row));
         data.insert(table.name, rows);
     }
     Ok(data)
 }
 
-impl Table {
-    pub fn statements(&self) -> impl Iterator<Item = &'static str> {
-        self.ways.iter().map(|(_, statement)| *statement)
-    }
-
-    fn row(&self, row: &Row) -> Result<Map<String, Value>> {
-        let columns = self.columns.iter();
-        columns
-            .map(|column| Ok((column.name.to_owned(), column.value(row)?)))
-            .collect()
-    }
-
-    fn key_of(&self, row: &Map<String, Value>) -> Vec<(Option<i64>, Option<String>)> {
-        let key = self.columns[..self.key].iter();
-        key.map(|column| {
-            let value = &row[column.name];
-            (value.as_i64(), value.as_str().map(ToOwned::to_owned))
-        })
-        .collect()
-    }
+fn row_of(table: &'static Table, row: &Row) -> Result<Map<String, Value>> {
+    let values = shown(table).map(|column| {
+        let value = if column.class == Some(Class::Record) {
+            record(table.name, row)?
+        } else {
+            value(column, row)?
+        };
+        Ok((column.name.to_owned(), value))
+    });
+    values.collect()
 }
 
-impl Column {
-    fn value(&self, row: &Row) -> Result<Value> {
-        Ok(match self.kind {
-            Kind::Text => json!(row.get::<Option<String>>(self.name)?),
-            Kind::Int => json!(row.get::<Option<i64>>(self.name)?),
-            Kind::Flag => json!(row.get::<Option<i64>>(self.name)?.map(|flag| flag != 0)),
-            Kind::Time => json!(row.get::<Option<i64>>(self.name)?.map(Timestamp)),
-            Kind::Id => json!(row.get::<Option<Uuid>>(self.name)?),
-            Kind::Json => match row.get::<Option<String>>(self.name)? {
-                Some(text) => as_json(text.as_bytes()),
-                None => Value::Null,
-            },
-        })
+fn key_of(table: &Table, row: &Map<String, Value>) -> Vec<(Option<i64>, Option<String>)> {
+    let key = table.key.iter().map(|column| {
+        let value = &row[column.name];
+        (value.as_i64(), value.as_str().map(ToOwned::to_owned))
+    });
+    key.collect()
+}
+
+fn value(column: &Column, row: &Row) -> Result<Value> {
+    let Column { name, kind, class } = *column;
+    let int = || row.get::<Option<i64>>(name);
+    let is_time = ["_at", "_until"].iter().any(|end| name.ends_with(end));
+    let is_flag = ["is_", "was_"].iter().any(|begin| name.starts_with(begin));
+    Ok(match kind {
+        Kind::Int if is_time => json!(int()?.map(Timestamp)),
+        Kind::Int if is_flag => json!(int()?.map(|flag| flag != 0)),
+        Kind::Int => json!(int()?),
+        Kind::Uuid => json!(row.get::<Option<Uuid>>(name)?),
+        Kind::Bytes => Value::Null,
+        Kind::Text => match row.get::<Option<String>>(name)? {
+            Some(text) if class == Some(Class::Json) => as_json(text.as_bytes()),
+            text => json!(text),
+        },
+    })
+}
+
+fn record(table: &str, row: &Row) -> Result<Value> {
+    match table {
+        CustomerEntry::TABLE => aggregates::exported::<CustomerEntry>(row),
+        PaymentEntry::TABLE => aggregates::exported::<PaymentEntry>(row),
+        SessionEntry::TABLE => aggregates::exported::<SessionEntry>(row),
+        Subscription::TABLE => aggregates::exported::<Subscription>(row),
+        _ => aggregates::exported::<Order>(row),
     }
 }
 
@@ -421,3 +377,7 @@ pub async fn deliveries(db: &Db, scan: &Scan, request: Uuid) -> Result<Vec<Map<S
     }
     Ok(deliveries.into_values().collect())
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/person_data.rs"]
+mod tests;

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::aggregates;
 use crate::checkout_sessions::SessionEntry;
 use crate::erasure;
+use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Query, Result, Row, Tx};
 use crate::webhook_ids::{self, DeliveryId};
 use domain::order::OrderKey;
@@ -103,11 +104,17 @@ pub async fn payments(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<BTree
 }
 
 /// Removes the addresses from payments. The amounts stay.
-pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u64> {
+pub async fn forget_payers(
+    tx: &mut Tx,
+    payments: &BTreeSet<String>,
+    now: Timestamp,
+) -> Result<u64> {
     let payments: Vec<String> = payments.iter().cloned().collect();
     let mut forgotten = 0;
     for chunk in payments.chunks(CHUNK) {
-        forgotten += erasure::payments(tx, chunk.to_vec()).await?;
+        forgotten += erasure::forget::<PaymentEntry>(tx, chunk.to_vec(), now)
+            .await?
+            .changed;
     }
     Ok(forgotten)
 }

@@ -6,6 +6,7 @@ use crate::aggregates::Aggregate;
 use crate::sql::{Cell, Db, FromRow, Result, Row, column};
 use domain::payment::record::text;
 use domain::payment::subscription::Record;
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 impl Aggregate for Record {
@@ -35,6 +36,10 @@ impl Aggregate for Record {
 
     fn merge(&mut self, other: Self) {
         self.merge(other);
+    }
+
+    fn forget(&mut self, _: Timestamp) {
+        self.forget_person();
     }
 }
 

@@ -303,7 +303,7 @@ impl Input for Parcel {
 async fn picture(app: Arc<App>, format: Format, code: QrCode) -> Result<Response, Error> {
     // Drawing a picture with large boxes takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
-        let symbol = app.config.qr.stored(code.url, &code.modules)?;
+        let symbol = app.config.qr.stored(code.url, &code.modules.0)?;
         Some(match format {
             Format::Png => ("image/png", symbol.png()),
             Format::Svg => ("image/svg+xml", symbol.svg().into_bytes()),

@@ -343,7 +343,7 @@ async fn write_png(
     let Some(code) = record.and_then(|record| record.own.code) else {
         return Ok(None);
     };
-    let symbol = Config::qr(settings)?.stored(code.url, &code.modules);
+    let symbol = Config::qr(settings)?.stored(code.url, &code.modules.0);
     let symbol = symbol.context("the stored QR code of the order is damaged")?;
     let path = arguments
         .png

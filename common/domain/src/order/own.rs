@@ -14,7 +14,7 @@ use super::outcome::{FulfillmentState, Level};
 use super::record::Record;
 use super::settlement::Cycle;
 use crate::job::JobId;
-use crate::record::Rest;
+use crate::record::{Rest, things};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
 pub struct Own {
@@ -28,27 +28,29 @@ pub struct Own {
     /// The QR code of the order's public page.
     pub code: Option<QrCode>,
     /// The QR codes of its parcels, by tracking number. A number that fits into no code has none.
-    #[thing]
     pub parcel_codes: BTreeMap<String, QrCode>,
     /// When each shipment last changed here.
     pub shipments_at: BTreeMap<i64, i64>,
     /// The storefront's order that has taken the place of this placeholder.
+    #[thing]
     pub successor: Option<OrderKey>,
     /// Bodies that left a status to their topic, by their hashes.
-    #[thing]
     pub bodies: BTreeMap<String, Body>,
     pub rest: Rest,
 }
 
 /// A body that left a status to its topic.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Body {
     /// Under which it was accepted first.
+    #[required]
+    #[thing]
     pub topic: String,
     /// How often it came again under another topic that says more. Those deliveries changed nothing.
     pub repeats: i64,
     /// How often the storefront did not confirm what only the topic said.
     pub refuted: i64,
+    #[required]
     pub at: i64,
 }
 
@@ -101,12 +103,15 @@ impl Fulfillment {
 }
 
 /// A request at the storefront.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Asked {
     /// The job that asks.
+    #[required]
     pub job: JobId,
+    #[required]
     pub state: ProviderState,
     /// The storefront's id of the fulfilment that it made.
+    #[thing]
     pub id: Option<String>,
 }
 
@@ -130,31 +135,45 @@ pub enum ProviderState {
     Failed,
 }
 
+things!(ProviderState);
+
 /// A fulfilment of an agreement after the first, which is the order itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct FurtherCycle {
     /// False: it was called off.
     pub is_requested: bool,
     /// When it first was, and the same of `cancelled_at`.
+    #[required]
     pub requested_at: i64,
     pub cancelled_at: Option<i64>,
 }
 
-/// A link and the modules of its QR code (`Symbol::packed`). One that was drawn stays, because it may have been printed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A link and its QR code. One that was drawn stays, because it may have been printed.
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct QrCode {
+    #[required]
+    #[thing]
     pub url: String,
-    #[serde(serialize_with = "to_base64", deserialize_with = "of_base64")]
-    pub modules: Vec<u8>,
+    #[required]
+    #[picture]
+    pub modules: Modules,
 }
 
-fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&STANDARD.encode(bytes))
+/// The modules of a QR code (`Symbol::packed`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modules(pub Vec<u8>);
+
+impl Serialize for Modules {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
 }
 
-fn of_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    STANDARD.decode(text).map_err(D::Error::custom)
+impl<'de> Deserialize<'de> for Modules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map(Modules).map_err(D::Error::custom)
+    }
 }
 
 impl Own {

@@ -15,7 +15,7 @@ use super::own::Own;
 use super::settlement::Settlement;
 use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Topic, Tracking};
 use crate::money::{Currency, Money};
-use crate::record::{Forget, Rest};
+use crate::record::{Class, Forget, Rest, member, things};
 
 /// Which of two versions of an order is newer: the one with the later time of the provider, which
 /// counts in seconds. Of two versions of one second the one that is further on (cancelled, paid,
@@ -26,6 +26,8 @@ pub struct Version {
     pub at: i64,
     pub tie: i64,
 }
+
+things!(Version, Restock);
 
 impl Version {
     /// Older than every other version.
@@ -71,6 +73,11 @@ impl<T: Forget> Forget for Part<T> {
     fn forget_person(&mut self) {
         self.value.forget_person();
     }
+
+    fn classes(at: &str, see: &mut dyn FnMut(&str, Class)) {
+        see(&member(at, "version"), Class::Thing);
+        T::classes(&member(at, "value"), see);
+    }
 }
 
 impl<T: Default> Default for Part<T> {
@@ -99,7 +106,7 @@ impl<T: Default> Part<T> {
 }
 
 /// Amounts in minor units of `currency`. All are None when the currency is not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
 pub struct Totals {
     pub currency: Option<Currency>,
     pub total: Option<i64>,
@@ -124,16 +131,19 @@ pub struct Addresses {
 }
 
 /// When the order was cancelled for the first time, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Cancellation {
     /// Unix milliseconds.
+    #[required]
     pub at: i64,
+    #[thing]
     pub reason: Option<String>,
 }
 
 /// A refund that the storefront made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Returned {
+    #[required]
     pub id: i64,
     /// The sum of its successful transactions in the order's currency, in minor units. None when
     /// the body does not name the order's currency.
@@ -141,10 +151,12 @@ pub struct Returned {
     pub lines: Vec<ReturnedLine>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct ReturnedLine {
+    #[required]
     pub line_id: i64,
     pub quantity: i64,
+    #[required]
     pub restock: Restock,
 }
 
@@ -167,7 +179,6 @@ pub struct Shipment {
     pub status: Option<String>,
     #[thing]
     pub carrier: Option<String>,
-    #[nested]
     pub tracking: Vec<Tracking>,
     /// Pairs of an order line's id and the number of its units in this shipment.
     pub lines: Vec<(i64, i64)>,
@@ -209,10 +220,8 @@ pub struct Record {
     /// The storefront's id of the customer.
     #[part]
     pub customer: Part<Option<i64>>,
-    #[nested]
     #[part]
     pub contact: Part<Contact>,
-    #[nested]
     #[part]
     pub addresses: Part<Addresses>,
     #[part]
@@ -229,14 +238,12 @@ pub struct Record {
     /// True when some version was fulfilled in full.
     pub was_fulfilled: bool,
     /// The shipments by the storefront's id.
-    #[nested]
     pub shipments: BTreeMap<i64, Part<Shipment>>,
     /// What the payments of the order's agreement come to now.
     pub settled: Settlement,
     /// Only for a placeholder: until when it waits for the storefront's own order, in Unix
     /// milliseconds. Until then nothing is requested for it.
     pub waits_until: Option<i64>,
-    #[nested]
     pub own: Own,
     pub rest: Rest,
 }

@@ -102,7 +102,7 @@ pub struct Payments {
 }
 
 /// What all payments of an order or of a cycle come to together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
 pub struct Settlement {
     /// None when no payment was paid.
     pub status: Option<FinancialStatus>,

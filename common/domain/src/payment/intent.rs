@@ -1,7 +1,5 @@
 //! A payment intent: one payment with all its attempts.
 
-use serde::{Deserialize, Serialize};
-
 use super::fields::{
     Metadata, code, currency, email, id, link, metadata, money, named, reference, required, text,
 };
@@ -34,16 +32,19 @@ pub struct Intent {
 
 /// The provider's codes, such as `card_declined` and `insufficient_funds`. The provider's message
 /// is not read, because it can name the customer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, row::Record)]
 pub struct PaymentError {
     /// The charge of the attempt that failed, if there was one. The intent's own charge may be of
     /// an earlier attempt.
+    #[thing]
     pub charge: Option<String>,
+    #[thing]
     pub code: Option<String>,
+    #[thing]
     pub decline_code: Option<String>,
     /// The payment method that was charged, `pm_..`. Another attempt needs it, because the intent
     /// forgets it after a failure.
+    #[thing]
     pub payment_method: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use super::intent::{Intent, PaymentError};
 use super::status::Status;
 use super::{Email, Event, EventType, Object};
 use crate::money::Currency;
-use crate::record::{Rest, newest};
+use crate::record::{Class, Forget, Rest, member, newest, things};
 
 /// Which of two events is newer: the one with the later second of the provider, then the one with
 /// the greater id.
@@ -30,6 +30,19 @@ pub struct Version {
 pub struct Part<T> {
     pub version: Version,
     pub value: T,
+}
+
+things!(Version);
+
+impl<T: Forget> Forget for Part<T> {
+    fn forget_person(&mut self) {
+        self.value.forget_person();
+    }
+
+    fn classes(at: &str, see: &mut dyn FnMut(&str, Class)) {
+        see(&member(at, "version"), Class::Thing);
+        T::classes(&member(at, "value"), see);
+    }
 }
 
 /// The text of a part.

@@ -5,6 +5,7 @@ mod api_key;
 mod carrier;
 mod catalogue;
 mod checkout;
+mod classes;
 mod code;
 mod corpus;
 mod customer;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use config::Config;
 use domain::code::Code;
 use domain::order::OrderKey;
-use domain::order::own::QrCode;
+use domain::order::own::{Modules, QrCode};
 use domain::order::record::{Part, Record, Shipment};
 use domain::time::Timestamp;
 use qr::{QrError, Symbol};
@@ -25,7 +25,7 @@ pub fn draw(config: &Config, order_id: i64) -> Result<QrCode> {
 
 fn code(symbol: Symbol) -> QrCode {
     QrCode {
-        modules: symbol.packed(),
+        modules: Modules(symbol.packed()),
         url: symbol.url,
     }
 }

@@ -7,19 +7,20 @@
 //!
 //! The tables and their columns are read from the migrations, so no table can be forgotten.
 
-mod tables;
-
 use sha2::{Digest as _, Sha256};
 
+use super::tables::{Column, TABLES, Table, digest_into, values};
 use crate::event_head;
 use crate::sql::{self, Cell, Db, Query, Result, Row, Tx};
-use tables::{Column, TABLES, Table, digest_into, values};
 
 /// How many rows are read and written at a time. A body may have some megabytes.
 const CHUNK: u32 = 64;
 
 /// Of two who copy into one database at once the second one waits. The number has no meaning.
 const ONE_AT_A_TIME: i64 = 0x5761_7962_696c_6c02;
+
+/// The table that is not copied: its rows are about processes that run.
+const OF_PROCESSES: &str = "leases";
 
 /// The key that a SQLite file made for itself. PostgreSQL never stores a key.
 const OWN_KEY: (&str, &str) = ("privacy_keys", "secret");
@@ -109,11 +110,11 @@ pub async fn copy(
     let mut target = to.begin().await?;
     target.lock(ONE_AT_A_TIME).await?;
     let mut is_empty = true;
-    for table in TABLES.iter() {
+    for table in copied() {
         is_empty &= count(&mut target, table).await? == 0;
     }
     let mut tables = Vec::new();
-    for table in TABLES.iter() {
+    for table in copied() {
         let of = count(&mut source, table).await?;
         tables.push((table.name, of));
         if is_empty {
@@ -128,7 +129,7 @@ pub async fn copy(
             rows(&mut source, &mut target, table, &columns, &mut copied).await?;
         }
     }
-    for table in TABLES.iter() {
+    for table in copied() {
         report(Step::Compared { table: table.name });
         let columns = copied_columns(table, with_own_key);
         if !is_same(&mut source, &mut target, table, &columns).await? {
@@ -147,6 +148,10 @@ pub async fn copy(
     source.query(mark).bind(place).execute().await?;
     source.commit().await?;
     Ok(tables)
+}
+
+fn copied() -> impl Iterator<Item = &'static Table> {
+    TABLES.iter().filter(|table| table.name != OF_PROCESSES)
 }
 
 async fn count(tx: &mut Tx, table: &'static Table) -> Result<i64> {

@@ -8,6 +8,7 @@ use crate::sql::{Cell, Result, Row, Tx, column};
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, FulfillmentStatus, OrderKey};
 use domain::privacy::{email_key, phone_key};
+use domain::record::Forget as _;
 use domain::time::Timestamp;
 
 impl Aggregate for Record {
@@ -62,6 +63,11 @@ impl Aggregate for Record {
 
     fn merge(&mut self, other: Self) {
         self.merge(other);
+    }
+
+    fn forget(&mut self, now: Timestamp) {
+        self.forget_person();
+        self.own.redacted_at.get_or_insert(now.0);
     }
 }
 

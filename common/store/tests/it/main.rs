@@ -4,5 +4,4 @@ mod both;
 mod cursor;
 mod device_codes;
 mod large_file;
-mod person_data;
 mod sql;

@@ -365,7 +365,7 @@ pub async fn parcels(service: &Service) -> Vec<(String, Option<String>, Option<V
     let parcels = shipments.flat_map(|shipment| &shipment.value.tracking);
     let parcels = parcels.map(|parcel| {
         let code = order.own.parcel_codes.get(&parcel.number);
-        let code = code.map(|code| (code.url.clone(), code.modules.clone()));
+        let code = code.map(|code| (code.url.clone(), code.modules.0.clone()));
         let (url, modules) = code.unzip();
         (parcel.number.clone(), url, modules)
     });

@@ -244,7 +244,7 @@ fn without_times(mut order: Record) -> Record {
         .parcel_codes
         .values_mut()
         .chain(&mut order.own.code);
-    codes.for_each(|code| code.modules.clear());
+    codes.for_each(|code| code.modules.0.clear());
     order
 }
 

@@ -29,6 +29,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use domain::job::{Job, JobId, Kind};
+use domain::order::OrderKey;
+use domain::order::record::Record as Order;
+use domain::payment::subscription::Record as Subscription;
 use domain::privacy::journal::{DecidedCustomers, Erased, Named};
 use domain::privacy::{Decided, Held, Request};
 use domain::time::Timestamp;
@@ -37,7 +40,9 @@ use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::orders::CHECKOUT;
+use store::checkout_sessions::SessionEntry;
+use store::customers::CustomerEntry;
+use store::payments::PaymentEntry;
 use store::people::{self, PersonRows, Sought};
 use store::sql::Tx;
 use store::{deliveries, erasure, erasures, privacy_requests};
@@ -389,21 +394,15 @@ impl Erasure<'_> {
     async fn rows(&mut self) -> Result<()> {
         let now = self.at.unwrap_or_else(|| self.parts.clock.now());
         let found = &self.found;
-        let of_shop = |shop: &str| {
-            let of_shop = found.orders.iter().filter(|(of, _)| of == shop);
-            of_shop.map(|(_, id)| *id).collect::<Vec<i64>>()
-        };
         let payments: Vec<String> = found.payments.iter().cloned().collect();
         let sessions: Vec<String> = found.sessions.iter().cloned().collect();
-        let customers: Vec<i64> = found.customers.iter().copied().collect();
-        let shops = found.shops();
-        let mut orders: Vec<(String, Vec<i64>)> = vec![(CHECKOUT.to_owned(), of_shop(CHECKOUT))];
-        orders.extend(shops.iter().map(|shop| (shop.clone(), of_shop(shop))));
-        orders.sort();
-        let of_orders = orders.iter().map(|(_, ids)| ids.len());
-        let longest = [payments.len(), sessions.len(), customers.len()];
-        let longest = longest.into_iter().chain(of_orders).max();
-        let rounds = longest.unwrap_or(0).div_ceil(CHUNK);
+        let subscriptions: Vec<String> = found.subscriptions.iter().cloned().collect();
+        let of_shop = |shop: String| found.customers.iter().map(move |id| (shop.clone(), *id));
+        let customers: Vec<OrderKey> = found.shops().into_iter().flat_map(of_shop).collect();
+        let orders: Vec<OrderKey> = found.orders.iter().cloned().collect();
+        let longest = [payments.len(), sessions.len(), subscriptions.len()];
+        let longest = longest.into_iter().chain([customers.len(), orders.len()]);
+        let rounds = longest.max().unwrap_or(0).div_ceil(CHUNK);
         // A run that was cut off has counted some of these rows too, and it may have erased what
         // they were found by. So the larger of both counts is kept.
         let (mut erased_customers, mut erased_orders) = (0, 0);
@@ -411,22 +410,23 @@ impl Erasure<'_> {
             let mut tx = self.parts.db.begin().await?;
             let counts = &mut self.progress.counts;
             if let Some(ids) = payments.chunks(CHUNK).nth(nth) {
-                counts.payments += erasure::payments(&mut tx, ids.to_vec()).await?;
+                let forgotten = erasure::forget::<PaymentEntry>(&mut tx, ids.to_vec(), now);
+                counts.payments += forgotten.await?.changed;
             }
             if let Some(ids) = sessions.chunks(CHUNK).nth(nth) {
-                counts.checkout_sessions +=
-                    erasure::checkout_sessions(&mut tx, ids.to_vec()).await?;
+                let forgotten = erasure::forget::<SessionEntry>(&mut tx, ids.to_vec(), now);
+                counts.checkout_sessions += forgotten.await?.changed;
             }
-            for shop in &shops {
-                if let Some(ids) = customers.chunks(CHUNK).nth(nth) {
-                    erased_customers +=
-                        erasure::customers(&mut tx, shop, ids.to_vec(), now).await?;
-                }
+            if let Some(ids) = subscriptions.chunks(CHUNK).nth(nth) {
+                erasure::forget::<Subscription>(&mut tx, ids.to_vec(), now).await?;
             }
-            for (shop, ids) in &orders {
-                if let Some(ids) = ids.chunks(CHUNK).nth(nth) {
-                    erased_orders += erasure::orders(&mut tx, shop, ids.to_vec(), now).await?;
-                }
+            if let Some(keys) = customers.chunks(CHUNK).nth(nth) {
+                let forgotten = erasure::forget::<CustomerEntry>(&mut tx, keys.to_vec(), now);
+                erased_customers += forgotten.await?.found;
+            }
+            if let Some(keys) = orders.chunks(CHUNK).nth(nth) {
+                let forgotten = erasure::forget::<Order>(&mut tx, keys.to_vec(), now);
+                erased_orders += forgotten.await?.found;
             }
             counts.customers = counts.customers.max(erased_customers);
             counts.orders = counts.orders.max(erased_orders);

@@ -243,7 +243,7 @@ impl Erasure<'_> {
         self.write_payment_tombstones(&mut tx, ids, now).await?;
         tx.commit().await?;
         let mut tx = db.begin().await?;
-        let payers = shop_erasure::forget_payers(&mut tx, &payments).await?;
+        let payers = shop_erasure::forget_payers(&mut tx, &payments, now).await?;
         let buyers = shop_erasure::forget_buyers(&mut tx, self.shop, orders).await?;
         shop_erasure::forget_placeholders(&mut tx, orders).await?;
         add(&mut self.progress.counts, "payments", payers);

@@ -1,6 +1,5 @@
 //! Privacy requests, and how long data is kept.
 
-mod columns;
 pub mod commands;
 pub mod erasure;
 pub mod export;
@@ -9,7 +8,6 @@ pub mod journal;
 pub mod left;
 pub mod person;
 pub mod retention;
-pub mod schema;
 pub mod shop_redaction;
 pub mod storm;
 pub mod worlds;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use domain::job::State;
+use domain::order::record::Record;
 use domain::privacy::Decided;
 use platform::clock::Clock;
 use serde_json::{Value, json};
@@ -390,7 +391,8 @@ async fn payments_of_the_payment_providers_customer_are_found_and_get_tombstones
 /// What a late delivery leaves of an order's row while an erasure runs.
 async fn forget_row(service: &Service, order: i64) {
     let mut tx = service.db().begin().await.unwrap();
-    erasure::orders(&mut tx, SHOP, vec![order], service.clock().now())
+    let key = (SHOP.to_owned(), order);
+    erasure::forget::<Record>(&mut tx, vec![key], service.clock().now())
         .await
         .unwrap();
     tx.commit().await.unwrap();

@@ -1,15 +1,13 @@
-//! The tables that are copied, as the migrations make them, and the statements for each.
+//! The tables as the migrations make them, and the statements that copy each. Behind each column stands what it may hold.
 
 use std::sync::LazyLock;
 
 use sha2::{Digest as _, Sha256};
+use strum::EnumString;
 use uuid::Uuid;
 
 use crate::migrations::ALL;
 use crate::sql::{self, Cell, Result, Row, Value};
-
-/// A table that is not copied: its rows are about processes that run.
-pub const OF_PROCESSES: &str = "leases";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -19,10 +17,40 @@ pub enum Kind {
     Uuid,
 }
 
+/// What a column may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
+pub enum Class {
+    /// What may identify a person of a shop.
+    Person,
+    /// The JSON of a record, whose members say what they hold.
+    Record,
+    /// What identifies an account of the identity provider, which storefronts know nothing about, or a name that an operator
+    /// gave. An operator deletes these.
+    Account,
+    /// A hash, a ciphertext or a key.
+    Sealed,
+    /// An id, an amount, a time, a state, or a text that is about nobody.
+    Thing,
+    /// A thing, as JSON.
+    Json,
+    /// A thing that Waybill needs for its own work, and that says nothing of what it is about.
+    Own,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
+    /// None: a text that does not say it.
+    pub class: Option<Class>,
+}
+
+impl Column {
+    /// Whether it may hold what identifies a person of a shop.
+    pub fn is_personal(&self) -> bool {
+        matches!(self.class, Some(Class::Person | Class::Record))
+    }
 }
 
 /// A table with its statements, which both databases understand.
@@ -39,11 +67,8 @@ pub struct Table {
 
 /// The tables in the sequence in which they were made, so that a row comes after those to which it
 /// refers.
-pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
-    let mut tables: Vec<Table> = ALL.iter().flat_map(|(_, _, sql)| read(sql)).collect();
-    tables.retain(|table| table.name != OF_PROCESSES);
-    tables
-});
+pub static TABLES: LazyLock<Vec<Table>> =
+    LazyLock::new(|| ALL.iter().flat_map(|(_, _, sql)| read(sql)).collect());
 
 fn read(sql: &'static str) -> Vec<Table> {
     let made = sql.split("\ncreate table ").skip(1);
@@ -64,7 +89,14 @@ fn column(line: &'static str) -> Option<Column> {
         "uuid" => Kind::Uuid,
         _ => return None,
     };
-    (name != "--").then_some(Column { name, kind })
+    let class = words.skip_while(|word| *word != "--").nth(1);
+    let class = class.and_then(|word| word.parse().ok());
+    let is_thing = matches!(kind, Kind::Int | Kind::Uuid);
+    (name != "--").then_some(Column {
+        name,
+        kind,
+        class: class.or(is_thing.then_some(Class::Thing)),
+    })
 }
 
 /// The names of the columns of the primary key, which is said of a column or in a line of its own.
@@ -152,5 +184,5 @@ pub fn digest_into(value: &Value<'_>, digest: &mut Sha256) {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/migrations/copy/tables.rs"]
+#[path = "../../tests/unit/migrations/tables.rs"]
 mod tests;
