@@ -303,6 +303,16 @@ pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Resu
         .await
 }
 
+/// Notes in the body of a job how far its work has come, unless it is another one than `noted` meanwhile. False if so.
+pub async fn go_on(tx: &mut Tx, id: JobId, noted: &[u8], body: &[u8]) -> Result<bool> {
+    tx.query("update deliveries set body = $1 where id = $2 and body = $3")
+        .bind(body)
+        .bind(id)
+        .bind(noted)
+        .changed_one()
+        .await
+}
+
 fn body(row: &Row) -> Result<Bytes> {
     row.get::<Vec<u8>>("body").map(Bytes::from)
 }

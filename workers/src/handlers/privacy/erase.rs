@@ -26,8 +26,10 @@ mod bodies;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use anyhow::Result;
+use bytes::Bytes;
 use domain::job::{Job, JobId, Kind};
 use domain::order::OrderKey;
 use domain::order::record::Record as Order;
@@ -39,7 +41,7 @@ use flows::outbox;
 use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::checkout_sessions::SessionEntry;
 use store::customers::CustomerEntry;
 use store::payments::PaymentEntry;
@@ -49,6 +51,7 @@ use store::{deliveries, erasure, erasures, privacy_requests};
 use uuid::Uuid;
 
 use super::{Done, begun, export};
+use crate::failure::Unfinished;
 
 /// How many rows one transaction erases of each table, and how many ids a scan looks for at a time.
 const CHUNK: usize = 100;
@@ -138,9 +141,9 @@ pub async fn customer(
         }
     };
     let noted = privacy_requests::progress(&parts.db, job.id).await?;
-    let progress = noted.map(serde_json::from_value).transpose()?;
+    let progress = noted.clone().map(serde_json::from_value).transpose()?;
     let progress = progress.unwrap_or_default();
-    let note = Note::Request(job.id);
+    let note = Note::Request(job.id, noted);
     let outcome = erase(parts, exports, &sought, note, progress, None).await?;
     let named = Named::of(&parts.keys, job.id, request, &job.body);
     let begun = begun(parts, job, &request.shop, named);
@@ -174,7 +177,7 @@ pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> 
         orders: again.orders.iter().copied().collect(),
         ..Named::default()
     };
-    let note = Note::Again(job.id, again.orders);
+    let note = Note::Again(job.id, again.orders, Some(job.body.clone()));
     let outcome = erase(parts, exports, &sought, note, again.progress, None).await?;
     let begun = begun(parts, job, &sought.shop, named);
     let erased = outcome.for_journal(parts, begun).await?;
@@ -198,22 +201,23 @@ pub async fn reapply(
     erased: &Erased,
     decided: Decided,
 ) -> Result<Done> {
-    let (action, note, noted) = if matches!(job.kind, Kind::Privacy(_)) {
+    let (action, note, progress) = if matches!(job.kind, Kind::Privacy(_)) {
         let noted = privacy_requests::progress(&parts.db, job.id).await?;
-        let noted = noted.map(serde_json::from_value::<Progress>).transpose()?;
-        ("customer.erased", Note::Request(job.id), noted)
+        let progress = noted.clone().map(serde_json::from_value).transpose()?;
+        ("customer.erased", Note::Request(job.id, noted), progress)
     } else {
         let noted = deliveries::body(&parts.db, job.id).await?;
-        let noted = noted.and_then(|body| serde_json::from_slice::<Again>(&body).ok());
+        let again = noted.as_ref();
+        let again = again.and_then(|body| serde_json::from_slice::<Again>(body).ok());
         let orders = erased.named.orders.iter().copied().collect();
-        let note = Note::Again(job.id, orders);
+        let note = Note::Again(job.id, orders, noted);
         (
             "customer.erased_again",
             note,
-            noted.map(|again| again.progress),
+            again.map(|again| again.progress),
         )
     };
-    let mut progress = noted.unwrap_or_default();
+    let mut progress: Progress = progress.unwrap_or_default();
     progress.orders.extend(&erased.orders);
     progress.orders_by_id.extend(&erased.orders_by_id);
     let outcome = erase(
@@ -280,7 +284,7 @@ async fn erase(
             }
             progress.orders.extend(found.storefront_orders());
             progress.orders_by_id.extend(found.orders_by_id());
-            written::write(parts, &note, &progress, &tombstones, at).await?;
+            written::write(parts, &mut note, &progress, &tombstones, at).await?;
             last = tombstones;
             found = people::find(&parts.db, &sought).await?;
         }
@@ -320,32 +324,41 @@ async fn erase(
     })
 }
 
-/// Where the progress is noted.
+/// Where the progress is noted, and what was noted last.
 enum Note {
     /// The progress is kept in the row of the request of this job.
-    Request(JobId),
-    /// The progress is kept in the body of this job, beside the orders that it is about.
-    Again(JobId, BTreeSet<i64>),
+    Request(JobId, Option<Value>),
+    /// The progress is kept in the body of this job, beside the orders that it is about. A body that is gone keeps none.
+    Again(JobId, BTreeSet<i64>, Option<Bytes>),
 }
 
 impl Note {
     fn job(&self) -> JobId {
         match self {
-            Note::Request(job) | Note::Again(job, _) => *job,
+            Note::Request(job, _) | Note::Again(job, ..) => *job,
         }
     }
 
-    async fn write(&self, tx: &mut Tx, progress: &Progress) -> Result<()> {
-        match self {
-            Note::Request(job) => {
-                privacy_requests::note_progress(tx, *job, progress).await?;
+    /// A run that another one has overtaken ends here, so that what both have done is counted.
+    async fn write(&mut self, tx: &mut Tx, progress: &Progress) -> Result<()> {
+        let is_known = match self {
+            Note::Request(job, noted) => {
+                let progress = json!(progress);
+                let noted = noted.replace(progress.clone());
+                privacy_requests::go_on(tx, *job, noted.as_ref(), &progress).await?
             }
-            Note::Again(job, orders) => {
-                let again = json!({"orders": orders, "progress": progress});
-                erasure::replace_body(tx, *job, Some(again.to_string().into_bytes())).await?;
+            Note::Again(_, _, None) => true,
+            Note::Again(job, orders, Some(noted)) => {
+                let again = json!({"orders": orders, "progress": progress}).to_string();
+                let noted = mem::replace(noted, again.clone().into());
+                erasure::go_on(tx, *job, &noted, again.as_bytes()).await?
             }
+        };
+        if is_known {
+            Ok(())
+        } else {
+            Err(Unfinished.into())
         }
-        Ok(())
     }
 }
 
@@ -359,7 +372,7 @@ struct Erasure<'a> {
 }
 
 impl Erasure<'_> {
-    async fn commit(&self, mut tx: Tx) -> Result<()> {
+    async fn commit(&mut self, mut tx: Tx) -> Result<()> {
         self.note.write(&mut tx, &self.progress).await?;
         Ok(tx.commit().await?)
     }

@@ -165,7 +165,8 @@ fn pretty(value: &Value) -> Result<Vec<u8>> {
 /// All deliveries, from where the run before this one left off.
 async fn scan(parts: &Parts, job: &Job, found: &PersonRows) -> Result<Scan> {
     let Parts { db, clock, .. } = parts;
-    let left_off = privacy_requests::progress(db, job.id).await?;
+    let noted = privacy_requests::progress(db, job.id).await?;
+    let left_off = noted.clone();
     let left_off = left_off.and_then(|progress| serde_json::from_value(progress).ok());
     let mut scan: Scan = left_off.unwrap_or_default();
     let start = clock.elapsed();
@@ -176,7 +177,8 @@ async fn scan(parts: &Parts, job: &Job, found: &PersonRows) -> Result<Scan> {
         }
         if clock.elapsed().saturating_sub(start) > LONGEST_SCAN {
             let mut tx = db.begin().await?;
-            privacy_requests::note_progress(&mut tx, job.id, &scan).await?;
+            // What another run has noted meanwhile stays, and the next run goes on from there.
+            privacy_requests::go_on(&mut tx, job.id, noted.as_ref(), &scan).await?;
             tx.commit().await?;
             return Err(Unfinished.into());
         }

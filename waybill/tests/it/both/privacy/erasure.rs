@@ -17,7 +17,7 @@ use crate::support::order::{at, body, deliver, naming_agreement, order_delivery,
 use crate::support::payment::{charge, event, intent, invoice, session};
 use crate::support::records;
 use crate::support::requests::decide;
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, eventually, pause, service};
 
 /// What every personal field of an order has in it.
 const CANARY: &str = "anary";
@@ -349,7 +349,7 @@ async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it()
 }
 
 /// Finished events with nothing in them, but for the first and the last.
-async fn insert_events(service: &Service, count: usize) {
+pub async fn insert_events(service: &Service, count: usize) {
     let now = service.clock().now();
     let body = |nth: usize| match nth {
         0 => r#"{"data":{"object":{"receipt_email":"canary@example.com"}}}"#,
@@ -389,6 +389,51 @@ async fn a_scan_of_many_jobs_goes_on_in_the_next_run_and_misses_none() {
     })
     .await;
     assert_eq!(request(&service).await.progress["jobs"], 2);
+    assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
+    service.stop().await;
+}
+
+/// Notes something else of the request than the run that is under way has read, as a run does that has taken over because
+/// the one before was believed to be dead.
+pub async fn overtake(service: &Service, change: impl FnOnce(&mut Value)) {
+    let claimed = "select count(*) as n from jobs where queue = 'privacy' and claims is not null";
+    eventually("a run is under way", async || {
+        service.count(claimed).await == 1
+    })
+    .await;
+    let id = request(service).await.id;
+    let mut tx = service.db().begin().await.unwrap();
+    privacy_requests::state(&mut tx, id).await.unwrap();
+    // Whatever run is under way has read what is noted, and waits to note more.
+    pause(Duration::from_millis(500)).await;
+    let mut noted = request(service).await.progress;
+    change(&mut noted);
+    privacy_requests::note_progress(&mut tx, id, &noted)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_another_run_has_counted_is_not_written_over() {
+    let service = service().manual_clock().start().await;
+    insert_events(&service, 12_000).await;
+    service.clock().pass_with_each_look(Duration::from_secs(5));
+    let redaction = redact(&json!({"email": "canary@example.com"}), &[]);
+    post_all(&service, &[redaction]).await;
+    eventually("a run has noted how far it is", async || {
+        request(&service).await.progress.is_object()
+    })
+    .await;
+    overtake(&service, |noted| {
+        noted["jobs"] = json!(noted["jobs"].as_u64().unwrap() + 1000);
+    })
+    .await;
+    eventually("it is done", async || {
+        request(&service).await.state == "done"
+    })
+    .await;
+    assert_eq!(request(&service).await.progress["jobs"], 1002);
     assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
     service.stop().await;
 }

@@ -27,6 +27,8 @@ use crate::support::records;
 use crate::support::requests::{decide, document};
 use crate::support::{Options, Service, eventually, pause, service};
 
+use super::erasure::{insert_events, overtake};
+
 const SUCCEEDED: &str = "payment_intent.succeeded";
 
 /// A request about somebody, as its body names them.
@@ -464,6 +466,34 @@ async fn deliveries_are_found_however_many_steps_the_scan_takes() {
     assert_eq!(scans[0].len(), 6);
     assert_eq!(scans[0], scans[1]);
     assert_eq!(scans[0], scans[2]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_another_run_has_found_is_in_the_export() {
+    let folder = Folder::new();
+    let service = folder.keeps(service().manual_clock()).start().await;
+    insert_events(&service, 12_000).await;
+    let row = service
+        .db()
+        .query("select id from deliveries order by id limit 1 offset 5");
+    let foreign: Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
+    service.clock().pass_with_each_look(Duration::from_secs(1));
+    post_all(
+        &service,
+        &[request(&json!({"email": "canary@example.com"}))],
+    )
+    .await;
+    overtake(&service, |noted| {
+        *noted = json!({
+            "shops": 0, "after": Uuid::nil(), "jobs": [foreign], "is_over": false,
+        });
+    })
+    .await;
+    let id = ids(&service).await.into_iter().next().unwrap();
+    is_done(&service, id).await;
+    let document = parsed(&folder.document(id));
+    assert!(column(&document, "deliveries", "id").contains(&&json!(foreign)));
     service.stop().await;
 }
 

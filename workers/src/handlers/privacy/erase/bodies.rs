@@ -58,11 +58,13 @@ impl Erasure<'_> {
             };
             self.erase_bodies(page.kept, next).await?;
             if clock.elapsed().saturating_sub(start) > RUN {
-                self.commit(self.parts.db.begin().await?).await?;
+                let tx = self.parts.db.begin().await?;
+                self.commit(tx).await?;
                 return Err(Unfinished.into());
             }
         }
-        self.commit(self.parts.db.begin().await?).await
+        let tx = self.parts.db.begin().await?;
+        self.commit(tx).await
     }
 
     /// Replaces the bodies of jobs that are about the person, and of jobs that are done and mention
@@ -121,6 +123,13 @@ impl Erasure<'_> {
             (shop, of_shop)
         };
         let tombstones = self.found.shops().into_iter().map(of_shop).collect();
-        written::write(self.parts, &self.note, &self.progress, &tombstones, self.at).await
+        written::write(
+            self.parts,
+            &mut self.note,
+            &self.progress,
+            &tombstones,
+            self.at,
+        )
+        .await
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn digest(tombstones: &BTreeMap<String, BTreeSet<Uuid>>, spellings: u
 /// Writes tombstones of now, or of the time `at`, and notes with them how far the erasure has come.
 pub(super) async fn write(
     parts: &Parts,
-    note: &Note,
+    note: &mut Note,
     progress: &Progress,
     tombstones: &BTreeMap<String, BTreeSet<Uuid>>,
     at: Option<Timestamp>,
