@@ -35,7 +35,10 @@ pub async fn refute(tx: &mut Tx, question: Question) -> sql::Result<()> {
             body.refuted += 1;
         }
     };
-    aggregates::edit(tx, vec![key], count).await.map(|_| ())
+    aggregates::edit(tx, vec![key], count)
+        .await?
+        .whole()
+        .map(|_| ())
 }
 
 /// Stores the job that asks the question.

@@ -37,7 +37,11 @@ pub async fn answered(
 ) -> sql::Result<bool> {
     let now = outbox.now.0;
     let answer = |order: &mut Record| order.own.fulfillment.answer(job, state, id, now);
-    Ok(aggregates::edit(tx, vec![key], answer).await?.changed > 0)
+    Ok(aggregates::edit(tx, vec![key], answer)
+        .await?
+        .whole()?
+        .changed
+        > 0)
 }
 
 /// Records that the storefront will not fulfil the order, and adds the event that says so. Once it

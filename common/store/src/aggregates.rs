@@ -255,39 +255,64 @@ fn row<'a, A: Aggregate>(
     Ok(row)
 }
 
-/// How many rows [`edit`] found, and how many of them it changed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Edited {
+/// What [`edit`] came to.
+pub struct Edited<K> {
+    /// How many rows were read, and how many of them were changed.
     pub found: u64,
     pub changed: u64,
+    /// Rows that stay as they are, because their records cannot be read.
+    pub unreadable: BTreeMap<K, Error>,
 }
+
+impl<K> Edited<K> {
+    /// The same, unless a record could not be read.
+    pub fn whole(self) -> Result<Self> {
+        match self.unreadable.into_values().next() {
+            Some(error) => Err(error),
+            None => Ok(Edited {
+                unreadable: BTreeMap::new(),
+                ..self
+            }),
+        }
+    }
+}
+
+/// How many rows are changed with one statement.
+const CHUNK: usize = 1000;
 
 /// Locks rows and changes them otherwise than by a delivery, so that their `updated_at` stays.
 pub async fn edit<A: Aggregate>(
     tx: &mut Tx,
     keys: Vec<A::Key>,
     change: impl Fn(&mut A),
-) -> Result<Edited> {
-    if keys.is_empty() {
-        return Ok(Edited::default());
-    }
-    let query = tx.query(A::LOCK).bind(A::Key::list(keys));
-    let rows = query.fetch_all().await?;
-    let mut changed = Vec::new();
-    for row in &rows {
-        let (key, before) = of::<A>(row)?;
-        let mut after = before.clone();
-        change(&mut after);
-        if after != before {
-            changed.push((key, after, row.get("updated_at")?));
-        }
-    }
-    let edited = Edited {
-        found: rows.len() as u64,
-        changed: changed.len() as u64,
+) -> Result<Edited<A::Key>> {
+    let mut edited = Edited {
+        found: 0,
+        changed: 0,
+        unreadable: BTreeMap::new(),
     };
-    let changed = changed.iter();
-    let changed = changed.map(|(key, value, updated_at)| row(key, value, *updated_at));
-    overwrite::<A>(tx, changed.collect::<Result<_>>()?).await?;
+    for keys in keys.chunks(CHUNK) {
+        let query = tx.query(A::LOCK).bind(A::Key::list(keys.to_vec()));
+        let mut changed = Vec::new();
+        for row in query.fetch_all().await? {
+            let (key, before) = match of::<A>(&row) {
+                Err(error) if unreadable(&error).is_some() => {
+                    edited.unreadable.insert(A::Key::of(&row)?, error);
+                    continue;
+                }
+                read => read?,
+            };
+            edited.found += 1;
+            let mut after = before.clone();
+            change(&mut after);
+            if after != before {
+                changed.push((key, after, row.get("updated_at")?));
+            }
+        }
+        edited.changed += changed.len() as u64;
+        let changed = changed.iter();
+        let changed = changed.map(|(key, value, updated_at)| row(key, value, *updated_at));
+        overwrite::<A>(tx, changed.collect::<Result<_>>()?).await?;
+    }
     Ok(edited)
 }

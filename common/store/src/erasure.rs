@@ -10,12 +10,12 @@ use crate::sql::{Db, FromRow, Result, Row, Tx};
 use domain::job::{JobId, State};
 use domain::time::Timestamp;
 
-/// Has rows forget their person.
+/// Has rows forget their person. Those that cannot be read are passed over.
 pub async fn forget<A: Aggregate>(
     tx: &mut Tx,
     keys: Vec<A::Key>,
     now: Timestamp,
-) -> Result<Edited> {
+) -> Result<Edited<A::Key>> {
     aggregates::edit::<A>(tx, keys, |it| it.forget(now)).await
 }
 

@@ -8,13 +8,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::aggregates;
+use crate::aggregates::{self, Aggregate as _};
 use crate::checkout_sessions::SessionEntry;
 use crate::erasure;
 use crate::payments::PaymentEntry;
-use crate::sql::{Db, FromRow, Query, Result, Row, Tx};
+use crate::sql::{Db, Error, FromRow, Query, Result, Row, Tx};
 use crate::webhook_ids::{self, DeliveryId};
 use domain::order::OrderKey;
 use domain::order::record::Record;
@@ -27,23 +28,24 @@ use super::orders::{CHECKOUT, checkout_key};
 /// How many rows were erased, by table.
 pub type Counts = BTreeMap<String, u64>;
 
-/// How many values one statement has at most.
-const CHUNK: usize = 1000;
+macro_rules! part {
+    ($table:literal) => {
+        (
+            $table,
+            concat!(
+                "delete from ",
+                $table,
+                " where shop = $1 and order_id in ($2..)"
+            ),
+        )
+    };
+}
 
 /// The tables of what belongs to an order. A part comes before the row that it is a part of.
 const PARTS: [(&str, &str); 3] = [
-    (
-        "tracking_numbers",
-        "delete from tracking_numbers where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "refunds",
-        "delete from refunds where shop = $1 and order_id in ($2..)",
-    ),
-    (
-        "inventory_movements",
-        "delete from inventory_movements where shop = $1 and order_id in ($2..)",
-    ),
+    part!("tracking_numbers"),
+    part!("refunds"),
+    part!("inventory_movements"),
 ];
 
 /// An order to be erased.
@@ -103,24 +105,40 @@ pub async fn payments(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<BTree
     Ok(found)
 }
 
-/// Removes the addresses from payments. The amounts stay.
-pub async fn forget_payers(
-    tx: &mut Tx,
-    payments: &BTreeSet<String>,
-    now: Timestamp,
-) -> Result<u64> {
-    let payments: Vec<String> = payments.iter().cloned().collect();
-    let mut forgotten = 0;
-    for chunk in payments.chunks(CHUNK) {
-        forgotten += erasure::forget::<PaymentEntry>(tx, chunk.to_vec(), now)
-            .await?
-            .changed;
-    }
-    Ok(forgotten)
+/// What stays of orders, without their people.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Staying {
+    pub payments: BTreeSet<String>,
+    sessions: BTreeSet<String>,
+    /// The orders that checkout sessions made for the same agreements, before the shop's own orders took their place.
+    placeholders: BTreeSet<OrderKey>,
 }
 
-/// Removes the buyers and the shop from the checkout sessions of these orders.
-pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<u64> {
+impl Staying {
+    pub fn is_nothing(&self) -> bool {
+        let Staying {
+            payments,
+            sessions,
+            placeholders,
+        } = self;
+        payments.is_empty() && sessions.is_empty() && placeholders.is_empty()
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.payments.extend(other.payments);
+        self.sessions.extend(other.sessions);
+        self.placeholders.extend(other.placeholders);
+    }
+}
+
+/// What stays of these orders, whose payments are known.
+pub async fn staying(
+    tx: &mut Tx,
+    shop: &str,
+    orders: &[Order],
+    payments: BTreeSet<String>,
+) -> Result<Staying> {
     let by_order = tx
         .query(
             "select id from checkout_sessions where shop = $1 and order_id in ($2..)
@@ -141,32 +159,48 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
         .bind(CHECKOUT)
         .bind(orders.iter().map(Order::agreement).collect::<Vec<_>>());
     rows.extend(by_agreement.fetch_all().await?);
-    let ids: BTreeSet<String> = rows
-        .iter()
-        .map(|row| row.get("id"))
-        .collect::<Result<_>>()?;
-    let ids: Vec<String> = ids.into_iter().collect();
-    let mut forgotten = 0;
-    for chunk in ids.chunks(CHUNK) {
-        let edited = aggregates::edit::<SessionEntry>(tx, chunk.to_vec(), |it| {
-            it.record.forget_person();
-            it.order = None;
-        });
-        forgotten += edited.await?.found;
-    }
-    Ok(forgotten)
+    let sessions = rows.iter().map(|row| row.get("id"));
+    let agreements = orders.iter().map(Order::agreement);
+    Ok(Staying {
+        payments,
+        sessions: sessions.collect::<Result<_>>()?,
+        placeholders: agreements.map(|it| checkout_key(&it)).collect(),
+    })
 }
 
-/// Removes the addresses from the placeholders that checkout sessions made for these agreements
-/// before the shop's own orders took their place.
-pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
-    let agreements = orders.iter().map(Order::agreement);
-    let keys: BTreeSet<OrderKey> = agreements.map(|it| checkout_key(&it)).collect();
-    let edited = aggregates::edit::<Record>(tx, keys.into_iter().collect(), |it| {
+/// Removes the people from what stays, and the shop from its sessions. What cannot be read stays as it is, and is returned
+/// with the errors that say why.
+pub async fn forget(
+    tx: &mut Tx,
+    staying: Staying,
+    now: Timestamp,
+    counts: &mut Counts,
+) -> Result<(Staying, Vec<Error>)> {
+    let payments = staying.payments.into_iter().collect();
+    let payments = erasure::forget::<PaymentEntry>(tx, payments, now).await?;
+    let sessions = staying.sessions.into_iter().collect();
+    let sessions = aggregates::edit::<SessionEntry>(tx, sessions, |it| {
+        it.forget(now);
+        it.order = None;
+    });
+    let sessions = sessions.await?;
+    let placeholders = staying.placeholders.into_iter().collect();
+    let placeholders = aggregates::edit::<Record>(tx, placeholders, |it| {
         it.forget_person();
         it.own.successor = None;
     });
-    edited.await.map(|_| ())
+    let placeholders = placeholders.await?;
+    add(counts, "payments", payments.changed);
+    add(counts, "checkout_sessions", sessions.found);
+    let left = Staying {
+        payments: payments.unreadable.keys().cloned().collect(),
+        sessions: sessions.unreadable.keys().cloned().collect(),
+        placeholders: placeholders.unreadable.keys().cloned().collect(),
+    };
+    let errors = payments.unreadable.into_values();
+    let errors = errors.chain(sessions.unreadable.into_values());
+    let errors = errors.chain(placeholders.unreadable.into_values());
+    Ok((left, errors.collect()))
 }
 
 /// Deletes those of the orders that have not changed since they were read, with everything that

@@ -14,7 +14,7 @@
 //!    same person.
 //! 3. Earlier exports are found, and end at once: nobody can fetch them any more.
 //! 4. Rows are erased. Steps 2 and 3 search by what is in them, so they come before. A run that is
-//!    cut off is simply done again.
+//!    cut off is simply done again. One whose record cannot be read is passed over, and the run fails at its end.
 //! 5. The exports are removed from their store. This comes last, so a store that does not answer
 //!    keeps no row alive. Which exports these are is noted with the progress, because nothing else
 //!    shows it by then.
@@ -42,11 +42,12 @@ use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::aggregates::Aggregate;
 use store::checkout_sessions::SessionEntry;
 use store::customers::CustomerEntry;
 use store::payments::PaymentEntry;
 use store::people::{self, PersonRows, Sought};
-use store::sql::Tx;
+use store::sql::{self, Tx};
 use store::{deliveries, erasure, erasures, privacy_requests};
 use uuid::Uuid;
 
@@ -301,6 +302,7 @@ async fn erase(
             found,
             progress,
             at,
+            unread: Vec::new(),
         };
         erasure.jobs().await?;
         let known: BTreeSet<i64> = erasure.found.storefront_orders().collect();
@@ -314,8 +316,14 @@ async fn erase(
     erasure.rows().await?;
     erasure.remove_exports(exports).await?;
     let Erasure {
-        found, progress, ..
+        found,
+        progress,
+        unread,
+        ..
     } = erasure;
+    if let Some(error) = unread.into_iter().next() {
+        return Err(error.into());
+    }
     Ok(Outcome {
         counts: progress.counts,
         found,
@@ -369,6 +377,8 @@ struct Erasure<'a> {
     progress: Progress,
     /// When it was erased for the first time, if it is done again.
     at: Option<Timestamp>,
+    /// Why rows cannot be read, which were passed over.
+    unread: Vec<sql::Error>,
 }
 
 impl Erasure<'_> {
@@ -421,30 +431,43 @@ impl Erasure<'_> {
         let (mut erased_customers, mut erased_orders) = (0, 0);
         for nth in 0..rounds {
             let mut tx = self.parts.db.begin().await?;
+            let round = &mut Round {
+                nth,
+                now,
+                tx: &mut tx,
+                unread: &mut self.unread,
+            };
             let counts = &mut self.progress.counts;
-            if let Some(ids) = payments.chunks(CHUNK).nth(nth) {
-                let forgotten = erasure::forget::<PaymentEntry>(&mut tx, ids.to_vec(), now);
-                counts.payments += forgotten.await?.changed;
-            }
-            if let Some(ids) = sessions.chunks(CHUNK).nth(nth) {
-                let forgotten = erasure::forget::<SessionEntry>(&mut tx, ids.to_vec(), now);
-                counts.checkout_sessions += forgotten.await?.changed;
-            }
-            if let Some(ids) = subscriptions.chunks(CHUNK).nth(nth) {
-                erasure::forget::<Subscription>(&mut tx, ids.to_vec(), now).await?;
-            }
-            if let Some(keys) = customers.chunks(CHUNK).nth(nth) {
-                let forgotten = erasure::forget::<CustomerEntry>(&mut tx, keys.to_vec(), now);
-                erased_customers += forgotten.await?.found;
-            }
-            if let Some(keys) = orders.chunks(CHUNK).nth(nth) {
-                let forgotten = erasure::forget::<Order>(&mut tx, keys.to_vec(), now);
-                erased_orders += forgotten.await?.found;
-            }
+            counts.payments += round.forget::<PaymentEntry>(&payments).await?.1;
+            counts.checkout_sessions += round.forget::<SessionEntry>(&sessions).await?.1;
+            round.forget::<Subscription>(&subscriptions).await?;
+            erased_customers += round.forget::<CustomerEntry>(&customers).await?.0;
+            erased_orders += round.forget::<Order>(&orders).await?.0;
             counts.customers = counts.customers.max(erased_customers);
             counts.orders = counts.orders.max(erased_orders);
             self.commit(tx).await?;
         }
         Ok(())
+    }
+}
+
+/// A few rows of each table.
+struct Round<'a> {
+    nth: usize,
+    now: Timestamp,
+    tx: &'a mut Tx,
+    unread: &'a mut Vec<sql::Error>,
+}
+
+impl Round<'_> {
+    /// Has the round's rows of a table forget their person; how many were found and changed. Those that cannot be read are
+    /// passed over.
+    async fn forget<A: Aggregate>(&mut self, keys: &[A::Key]) -> Result<(u64, u64)> {
+        let Some(keys) = keys.chunks(CHUNK).nth(self.nth) else {
+            return Ok((0, 0));
+        };
+        let forgotten = erasure::forget::<A>(self.tx, keys.to_vec(), self.now).await?;
+        self.unread.extend(forgotten.unreadable.into_values());
+        Ok((forgotten.found, forgotten.changed))
     }
 }

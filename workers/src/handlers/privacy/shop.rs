@@ -9,6 +9,8 @@
 //! 4. **Exports** of its customers' data end: nobody fetches them any more.
 //! 5. **Jobs**, with what bodies of payment events say of payers, and **events**: until the orders were gone, new ones may have been written.
 //! 6. **Exports** are removed from their store, last: one that does not answer keeps no row.
+//! 7. **Unread**: a payment, session or placeholder whose record cannot be read was passed over and noted. It is tried
+//!    again, and while it cannot be read the request has failed.
 //!
 //! How far it has come is noted in the transaction of each batch, so a run may end anywhere and
 //! the next one goes on from there. What the shop sends meanwhile is erased with the rest.
@@ -16,6 +18,7 @@
 //! counts as this one's: nobody can say whose its payments are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::Duration;
 
 use anyhow::{Error, Result};
@@ -28,7 +31,7 @@ use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::erasure::{self, Kept};
-use store::shop_erasure::{self, Counts, Order, add};
+use store::shop_erasure::{self, Counts, Order, Staying, add};
 use store::sql::Tx;
 use store::{bulk_operations, endpoints, pauses, privacy_requests, refused_deliveries, tombstones};
 use tokio::time::{Instant, sleep};
@@ -65,6 +68,9 @@ struct Progress {
     /// The last row that was looked at, where a table is scanned.
     cursor: Uuid,
     counts: Counts,
+    /// What cannot be read. The orders that led to it are gone.
+    #[serde(default)]
+    unread: Staying,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +86,8 @@ enum Phase {
     Events,
     /// Exports are removed from the store.
     Removal,
+    /// What could not be read is tried again.
+    Unread,
     Over,
 }
 
@@ -168,6 +176,7 @@ impl Erasure<'_> {
             Phase::Jobs => self.jobs().await,
             Phase::Events => self.events().await,
             Phase::Removal => self.remove_exports().await,
+            Phase::Unread => self.unread().await,
             Phase::Over => Ok(()),
         }
     }
@@ -243,12 +252,36 @@ impl Erasure<'_> {
         self.write_payment_tombstones(&mut tx, ids, now).await?;
         tx.commit().await?;
         let mut tx = db.begin().await?;
-        let payers = shop_erasure::forget_payers(&mut tx, &payments, now).await?;
-        let buyers = shop_erasure::forget_buyers(&mut tx, self.shop, orders).await?;
-        shop_erasure::forget_placeholders(&mut tx, orders).await?;
-        add(&mut self.progress.counts, "payments", payers);
-        add(&mut self.progress.counts, "checkout_sessions", buyers);
-        self.commit(tx).await
+        let staying = shop_erasure::staying(&mut tx, self.shop, orders, payments).await?;
+        self.forget(tx, staying).await.map(|_| ())
+    }
+
+    /// Passes over what cannot be read, and notes it. Why the first of it cannot be.
+    async fn forget(&mut self, mut tx: Tx, staying: Staying) -> Result<Option<Error>> {
+        let counts = &mut self.progress.counts;
+        let (left, errors) = shop_erasure::forget(&mut tx, staying, self.at, counts).await?;
+        for error in &errors {
+            tracing::error!(
+                request = %self.id, shop = self.shop, error = %error,
+                "the erasure of a shop passes over a record, and fails when all else is erased"
+            );
+        }
+        self.progress.unread.extend(left);
+        self.commit(tx).await?;
+        Ok(errors.into_iter().next().map(Error::new))
+    }
+
+    /// The run fails as long as something cannot be read.
+    async fn unread(&mut self) -> Result<()> {
+        let unread = mem::take(&mut self.progress.unread);
+        if !unread.is_nothing() {
+            let tx = self.parts.db.begin().await?;
+            if let Some(error) = self.forget(tx, unread).await? {
+                return Err(error);
+            }
+        }
+        self.go_on_to(Phase::Over);
+        Ok(())
     }
 
     async fn write_payment_tombstones<'k>(
@@ -316,7 +349,7 @@ impl Erasure<'_> {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            self.go_on_to(Phase::Over);
+            self.go_on_to(Phase::Unread);
             return Ok(());
         };
         self.progress.cursor = *last;
