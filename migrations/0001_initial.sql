@@ -268,14 +268,15 @@ create table orders (
     financial_status text, -- thing
     payment_status text, -- thing
     fulfillment_status text, -- thing
-    -- Whether the storefront or the payments say that all of it is paid for, and whether the storefront
-    -- ever did.
+    -- Whether the storefront and the payments say that all of it is paid for.
     is_paid bigint not null,
-    was_paid bigint not null,
     -- When the storefront cancelled it.
     cancelled_at bigint,
     currency text, -- thing
     total_minor bigint,
+    -- Why an operator has to decide about it, and about how much.
+    held text, -- thing
+    held_minor bigint,
     -- When the newest body came that left a status to its topic, which did not count: the body had come under
     -- another topic before, or the storefront did not confirm it.
     disputed_at bigint,
@@ -304,8 +305,7 @@ create index orders_agreement on orders (pact_id, shop, id) where pact_id is not
 create index orders_unlinked on orders (pact_id, shop, id)
     where pact_id is not null and payment_status is null and cancelled_at is null;
 -- Orders that an operator has to decide about.
-create index orders_partially_paid on orders (listed_at, id)
-    where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null;
+create index orders_held on orders (held, listed_at, id) where held is not null;
 -- A person's orders are found by these.
 create index orders_customer on orders (shop, customer_id, id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
@@ -364,7 +364,7 @@ create table refunds (
 );
 
 -- Refunds that an operator has to decide about.
-create index refunds_recorded on refunds (updated_at, order_id) where state = 'recorded';
+create index refunds_owed on refunds (state, updated_at, order_id) where state in ('recorded', 'failed');
 
 -- Payments
 
@@ -388,9 +388,12 @@ create table payments (
     email_key text, -- person
     currency text not null, -- thing
     amount_minor bigint not null,
-    -- The amount that was captured.
+    -- The amount that was captured, and the part of it that is a tip.
     received_minor bigint not null,
+    tip_minor bigint not null,
     refunded_minor bigint not null,
+    -- What the customer's bank has taken back for good.
+    lost_minor bigint not null,
     state text not null, -- thing
     canceled_at bigint,
     -- Everything that is known of the payment, as JSON. The columns above are made from it.

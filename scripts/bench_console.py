@@ -68,12 +68,12 @@ class Rows:
             ("job_attempts", "job_id number started_at duration_ms outcome error status", self.attempts()),
             ("webhook_ids", "id job_id expires_at", self.webhook_ids()),
             ("orders", "shop id name pact_id customer_id email_key listed_at state financial_status payment_status is_paid "
-                       "was_paid currency total_minor record created_at updated_at", self.all_orders()),
+                       "currency total_minor held held_minor record created_at updated_at", self.all_orders()),
             ("refunds", "shop order_id payment_id state created_at updated_at",
              ((shop(n), order_id(n), "", "recorded", self.now, self.now - n) for n in range(min(300, self.orders)))),
-            ("payments", "id pact_id currency amount_minor received_minor refunded_minor state record entries "
-                         "created_at updated_at",
-             ((f"pi_{n}", f"pact-{n}", "USD", 40300, 40300, 0, "succeeded", PAYMENT, 2, self.ordered(n), self.ordered(n))
+            ("payments", "id pact_id currency amount_minor received_minor tip_minor refunded_minor lost_minor state record "
+                         "entries created_at updated_at",
+             ((f"pi_{n}", f"pact-{n}", "USD", 40300, 40300, 0, 0, 0, "succeeded", PAYMENT, 2, self.ordered(n), self.ordered(n))
               for n in range(self.orders))),
             ("ledger_entries", "payment_id number entry account amount_minor currency created_at",
              ((f"pi_{n}", 1 + side, "captured", ["provider", "held"][side], [-40300, 40300][side], "USD", self.ordered(n))
@@ -181,7 +181,7 @@ class Rows:
                       "own": {"known_at": at, "fulfillment": {"updated_at": at}, "code": code}}
             yield (shop(n), order_id(n), f"#{n}", f"pact-{n}", customer, email, at, "initiated" if partly else "requested",
                    "partially_paid" if partly else "paid", "partially_paid" if partly else None, int(not partly),
-                   int(not partly), "USD", 40300, json.dumps(record), at, at)
+                   "USD", 40300, "paid_in_part" if partly else None, 40300 if partly else None, json.dumps(record), at, at)
 
     def measures(self):
         for seconds, steps in ((60, 120), (600, 8 * 144)):

@@ -28,9 +28,9 @@ create function pg_temp.part(at bigint, value json) returns json language sql
     return json_build_object('version', json_build_object('at', at, 'tie', 0), 'value', value);
 
 insert into orders (shop, id, name, customer_id, email_key, phone_key, listed_at, state, financial_status, is_paid,
-                    was_paid, currency, total_minor, record, created_at, updated_at)
+                    currency, total_minor, record, created_at, updated_at)
 select shop, order_id, '#' || n, customer_id, 'bob' || n || '@example.com', '1613' || 5550000 + n, at, 'requested', 'paid', 1,
-       1, 'USD', 40300,
+       'USD', 40300,
        json_build_object(
            'schema', 1, 'version', json_build_object('at', at, 'tie', 0), 'ordered_at', at, 'was_paid', true,
            'name', pg_temp.part(at, to_json('#' || n)), 'customer', pg_temp.part(at, to_json(customer_id)),

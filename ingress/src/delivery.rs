@@ -25,7 +25,7 @@ use store::jobs::NewJob;
 use store::orders::CHECKOUT;
 use tokio::time::timeout;
 
-pub use headers::{Names, is_domain};
+pub use headers::Names;
 pub use refused::{About, Refused};
 pub use wording::text;
 
@@ -49,6 +49,9 @@ const LONGEST_PING: u64 = 64;
 const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then requeue it";
 /// Why an event of Standard Webhooks with another body is not understood.
 const NO_OBJECT: &str = "its body has no data.object, so it is about nothing that is known here";
+
+/// Why an event of a payment that moved no money is not understood.
+const TEST_MODE: &str = "it is of the provider's test mode, and PAYMENT_API_KEY is a live key";
 
 /// Why the provider's sample of a privacy request is not understood.
 const SAMPLE: &str =
@@ -181,16 +184,16 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
     let event = body::payment(&body)?;
     let id = match &names.id {
         Some(name) => headers::text(&parts.headers, name).ok().flatten(),
-        None => event.id,
+        None => event.id.clone(),
     };
-    let (Some(id), Some(kind)) = (id, event.kind) else {
+    let (Some(id), Some(kind)) = (id, event.kind.clone()) else {
         return Err(Error::Envelope.into());
     };
     if !headers::is_visible(&id, LONGEST_ID) || !headers::is_topic(&kind) {
         return Err(Error::Envelope.into());
     }
     let request_id = parts.extensions.get::<RequestId>();
-    let not_understood = not_understood(app, profile, &kind, event.is_thin, event.has_object);
+    let not_understood = not_understood(app, profile, &kind, &event);
     let is_fetched = event.is_thin && profile.thin_events && not_understood.is_none();
     let is_left = not_understood.is_some() || (is_of_thin_type(&kind) && !is_fetched);
     let mut job = NewJob {
@@ -217,14 +220,24 @@ fn not_understood(
     app: &App,
     profile: &PaymentProfile,
     kind: &str,
-    is_thin: bool,
-    has_object: bool,
+    event: &body::Payment,
 ) -> Option<&'static str> {
-    if profile.thin_events && is_thin {
-        return (is_of_thin_type(kind) && app.config.payment_api.is_none()).then_some(NOT_FETCHED);
+    let api = app.config.payment_api.as_ref();
+    if event.is_test && api.is_some_and(|api| is_live(api.token.expose())) {
+        return Kind::of(Source::Payment, kind)
+            .is_some()
+            .then_some(TEST_MODE);
     }
-    let lacks_it = profile.id.is_some() && !has_object;
+    if profile.thin_events && event.is_thin {
+        return (is_of_thin_type(kind) && api.is_none()).then_some(NOT_FETCHED);
+    }
+    let lacks_it = profile.id.is_some() && !event.has_object;
     (lacks_it && Kind::of(Source::Payment, kind).is_some()).then_some(NO_OBJECT)
+}
+
+/// Whether a secret or a restricted key of the provider is of its live mode.
+fn is_live(key: &str) -> bool {
+    key.starts_with("sk_live_") || key.starts_with("rk_live_")
 }
 
 /// Whether a type is that of a thin event that something is done with.

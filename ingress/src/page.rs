@@ -130,7 +130,7 @@ pub fn track(order: &PublicOrder, shop: Option<&str>) -> String {
         sentence: sentence(progress, parcels.iter().any(|parcel| parcel.shipped)),
         has_ended: matches!(progress, Progress::Cancelled | Progress::NotShipping),
         steps: steps(progress),
-        payment: payment(order.account.status.as_ref()),
+        payment: payment(order.status.as_ref()),
         parcels: parcels.iter().map(Parcel::numbered).collect(),
         lacks_parcels: progress == Progress::Shipped,
         updated: times.chain([order.updated_at]).max(),
@@ -173,18 +173,18 @@ struct Pay<'a> {
 
 /// The page of a payment link. The amount is the order's own. The link's amount is shown only in a
 /// warning.
-pub fn pay(order: &PublicOrder, due: AmountDue, asked: Asked, shop: Option<&str>) -> String {
-    let (amount_due, nothing_due) = match due {
+pub fn pay(order: &PublicOrder, asked: Asked, shop: Option<&str>) -> String {
+    let (amount_due, nothing_due) = match order.due {
         AmountDue::Amount(money) => (Some(amount(money)), None),
         AmountDue::Nothing(settled) => (None, Some(reason(settled))),
         AmountDue::AskShop => (None, None),
     };
     let page = Pay {
         order: Order::new(order, shop),
-        warning: disagreement(due, asked, order.account.total),
+        warning: disagreement(order.due, asked, order.total),
         amount_due,
         nothing_due,
-        payment: payment(order.account.status.as_ref()),
+        payment: payment(order.status.as_ref()),
         status: status(order.progress),
         updated: Some(order.updated_at),
     };

@@ -77,8 +77,26 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
             "object": sale.refunded_charge(now),
             "previous_attributes": {"amount_refunded": 0, "refunded": false},
         }),
-        EventType::SessionCompleted => json!({"object": sale.checkout_session(now)}),
-        EventType::InvoicePaid => json!({"object": sale.invoice(now)}),
+        EventType::ChargeRefundUpdated | EventType::RefundCreated | EventType::RefundUpdated => {
+            json!({"object": sale.of_charge("refund", "re_", now, "succeeded")})
+        }
+        EventType::RefundFailed => {
+            json!({"object": sale.of_charge("refund", "re_", now, "failed")})
+        }
+        EventType::DisputeCreated | EventType::DisputeUpdated | EventType::DisputeWithdrawn => {
+            json!({"object": sale.of_charge("dispute", "dp_", now, "needs_response")})
+        }
+        EventType::DisputeReinstated | EventType::DisputeClosed => {
+            json!({"object": sale.of_charge("dispute", "dp_", now, "won")})
+        }
+        EventType::SessionCompleted | EventType::SessionPaid | EventType::SessionFailed => {
+            json!({"object": sale.checkout_session(now)})
+        }
+        EventType::InvoicePaid | EventType::InvoiceSettled => {
+            json!({"object": sale.invoice(now)})
+        }
+        EventType::SubscriptionUpdated => json!({"object": sale.subscription(now, None)}),
+        EventType::SubscriptionDeleted => json!({"object": sale.subscription(now, Some(now))}),
     };
     let event = event(event_type, seed, now, API_VERSION, &data);
     Some(format!("{event:#}"))
@@ -547,6 +565,37 @@ impl Sale {
             "receipt_email": self.email,
             "refunded": true,
             "status": "succeeded",
+        })
+    }
+
+    /// A refund or a dispute of the sale's charge.
+    fn of_charge(&self, object: &str, prefix: &str, now: i64, status: &str) -> Value {
+        json!({
+            "id": self.token(prefix),
+            "object": object,
+            "amount": self.total,
+            "charge": self.token("ch_"),
+            "created": now - 30,
+            "currency": self.lower_currency(),
+            "metadata": {},
+            "payment_intent": self.token("pi_"),
+            "reason": "fraudulent",
+            "status": status,
+        })
+    }
+
+    fn subscription(&self, now: i64, ended_at: Option<i64>) -> Value {
+        json!({
+            "id": self.token("sub_"),
+            "object": "subscription",
+            "cancel_at_period_end": false,
+            "created": now - 60,
+            "currency": self.lower_currency(),
+            "customer": self.token("cus_"),
+            "ended_at": ended_at,
+            "livemode": false,
+            "metadata": self.metadata(),
+            "status": if ended_at.is_some() { "canceled" } else { "active" },
         })
     }
 

@@ -39,7 +39,7 @@ use domain::catalogue::Catalogue;
 use domain::job::Source;
 use domain::notification::Templates;
 use domain::origins::Origins;
-use domain::profile::{Headers, PaymentProfile, Rate, StorefrontProfile};
+use domain::profile::{self, Headers, PaymentProfile, Rate, StorefrontProfile};
 use domain::signature::Secrets;
 use platform::logs::LogFormat;
 use platform::token::Token;
@@ -751,13 +751,7 @@ impl<'a> Reader<'a> {
         }
         let text = self.text(NAME)?.to_ascii_lowercase();
         let shops: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
-        let is_domain = |shop: &String| {
-            !shop.is_empty()
-                && shop
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
-        };
-        if let Some(wrong) = shops.iter().find(|shop| !is_domain(shop)) {
+        if let Some(wrong) = shops.iter().find(|shop| !profile::is_shop(shop)) {
             let what = format!("has {wrong:?}; it must be shop domains separated by commas");
             self.wrong(NAME, what);
             return None;

@@ -83,8 +83,7 @@ pub fn order(items: &[Item], pact_id: &str, ordered_at: i64) -> Record {
         order.totals = present(Totals {
             currency: Some(total.currency),
             total: Some(total.minor),
-            subtotal: None,
-            tax: None,
+            ..Totals::default()
         });
     }
     order.financial = present(Some(FinancialStatus::Pending));
@@ -108,9 +107,9 @@ fn line(id: i64, item: &Item) -> Line {
         id,
         variant_id,
         title,
-        quantity: item.quantity,
+        quantity: Some(item.quantity),
         price,
         sku,
-        fulfillment_status: None,
+        ..Line::default()
     }
 }

@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 pub use self::catalogue::{EventField, EventType, catalogue};
 pub use self::order::{OrderEvent, OrderSummary, RequestedLine, RestockedLine, TrackedParcel};
 pub use self::pattern::{NotAPattern, Pattern};
-pub use self::payment::{CheckoutEvent, PaymentEvent, SubscriptionEvent};
+pub use self::payment::{CheckoutEvent, DisputedAmount, PaymentEvent, SubscriptionEvent};
 pub use self::privacy::{PrivacyEvent, RequestDeadline};
 
 /// Entries of a list in an event. A broker refuses a message that is too large.

@@ -9,14 +9,17 @@ mod fields;
 
 pub mod charge;
 pub mod checkout;
+pub mod dispute;
 pub mod intent;
 pub mod invoice;
 pub mod ledger;
 pub mod outcome;
 pub mod record;
+pub mod refund;
 pub mod session;
 pub mod status;
 pub mod subscription;
+pub mod subscription_object;
 pub mod thin;
 
 use std::fmt;
@@ -29,11 +32,14 @@ use self::fields::{id, named, required, seconds, seconds_in_words, text};
 use crate::json::{self, At, Field, Problem, Unreadable, fields};
 
 pub use self::charge::Charge;
+pub use self::dispute::Dispute;
 pub use self::fields::Metadata;
 pub use self::intent::{Intent, PaymentError};
 pub use self::invoice::Invoice;
+pub use self::refund::Refund;
 pub use self::session::Session;
 pub use self::status::{Mode, PaymentStatus, Status};
+pub use self::subscription_object::Subscription;
 
 /// Debug shows ids, amounts, times and statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +54,8 @@ pub struct Event {
     pub object: Object,
 }
 
-/// The types of events that something is done with.
+/// The types of events that something is done with: the six of the contract, and those by which the provider's guides
+/// let one hear of the same outcomes (fulfilment, refunds, disputes, billing). Several may report one outcome.
 #[derive(
     Clone,
     Copy,
@@ -72,10 +79,43 @@ pub enum EventType {
     IntentCanceled,
     #[strum(serialize = "charge.refunded")]
     ChargeRefunded,
+    /// A refund that the bank refuses days later, among others.
+    #[strum(serialize = "charge.refund.updated")]
+    ChargeRefundUpdated,
+    #[strum(serialize = "refund.created")]
+    RefundCreated,
+    #[strum(serialize = "refund.updated")]
+    RefundUpdated,
+    #[strum(serialize = "refund.failed")]
+    RefundFailed,
+    #[strum(serialize = "charge.dispute.created")]
+    DisputeCreated,
+    #[strum(serialize = "charge.dispute.updated")]
+    DisputeUpdated,
+    #[strum(serialize = "charge.dispute.funds_withdrawn")]
+    DisputeWithdrawn,
+    #[strum(serialize = "charge.dispute.funds_reinstated")]
+    DisputeReinstated,
+    #[strum(serialize = "charge.dispute.closed")]
+    DisputeClosed,
     #[strum(serialize = "checkout.session.completed")]
     SessionCompleted,
+    /// The money of a session that was completed unpaid has come.
+    #[strum(serialize = "checkout.session.async_payment_succeeded")]
+    SessionPaid,
+    /// It has not.
+    #[strum(serialize = "checkout.session.async_payment_failed")]
+    SessionFailed,
     #[strum(serialize = "invoice.payment_succeeded")]
     InvoicePaid,
+    /// The same, also of an invoice that was paid outside of the provider.
+    #[strum(serialize = "invoice.paid")]
+    InvoiceSettled,
+    #[strum(serialize = "customer.subscription.updated")]
+    SubscriptionUpdated,
+    /// It has ended.
+    #[strum(serialize = "customer.subscription.deleted")]
+    SubscriptionDeleted,
 }
 
 /// The object that an event is about, in its state at the time of the event.
@@ -83,8 +123,11 @@ pub enum EventType {
 pub enum Object {
     Intent(Intent),
     Charge(Charge),
+    Refund(Refund),
+    Dispute(Dispute),
     Session(Session),
     Invoice(Invoice),
+    Subscription(Subscription),
 }
 
 /// An e-mail address. Debug does not show it.
@@ -122,8 +165,24 @@ impl Event {
                 | EventType::IntentFailed
                 | EventType::IntentCanceled => Object::Intent(Intent::of(object)?),
                 EventType::ChargeRefunded => Object::Charge(Charge::of(object)?),
-                EventType::SessionCompleted => Object::Session(Session::of(object)?),
-                EventType::InvoicePaid => Object::Invoice(Invoice::of(object)?),
+                EventType::ChargeRefundUpdated
+                | EventType::RefundCreated
+                | EventType::RefundUpdated
+                | EventType::RefundFailed => Object::Refund(Refund::of(object)?),
+                EventType::DisputeCreated
+                | EventType::DisputeUpdated
+                | EventType::DisputeWithdrawn
+                | EventType::DisputeReinstated
+                | EventType::DisputeClosed => Object::Dispute(Dispute::of(object)?),
+                EventType::SessionCompleted | EventType::SessionPaid | EventType::SessionFailed => {
+                    Object::Session(Session::of(object)?)
+                }
+                EventType::InvoicePaid | EventType::InvoiceSettled => {
+                    Object::Invoice(Invoice::of(object)?)
+                }
+                EventType::SubscriptionUpdated | EventType::SubscriptionDeleted => {
+                    Object::Subscription(Subscription::of(object)?)
+                }
             },
         })
     }

@@ -377,10 +377,22 @@ impl PaymentProfile {
     }
 }
 
-/// The domain of a shop that names itself by an address: `https://shop.example/en/`.
-pub fn domain_of(url: &str) -> &str {
+/// The name of a shop that names itself by an address: its domain and its folder, because several
+/// shops can be in folders of one host, each with orders of the same numbers.
+/// `https://shop.example/en/` is the shop `shop.example/en`.
+pub fn shop_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or(rest)
+    let name = rest.split(['?', '#']).next().unwrap_or(rest);
+    name.trim_end_matches('/')
+}
+
+/// Whether this can be the name of a shop: a domain, and perhaps a folder.
+pub fn is_shop(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
+        part.bytes().all(is_plain) && part.bytes().any(|byte| byte.is_ascii_alphanumeric())
+    };
+    name.len() <= 255 && name.split('/').all(is_part)
 }
 
 /// A header of another profile, and what would have to be done for it to be taken.

@@ -33,19 +33,51 @@ pub trait Record: Serialize + DeserializeOwned {
     fn of_members<'de, M: MapAccess<'de>>(members: &mut Members<M>) -> Result<Self, M::Error>;
 }
 
-/// Makes statuses texts, as the provider writes them. They are read by `#[serde(from = "String")]`.
-macro_rules! as_text {
-    ($($status:ty),*) => {
-        $(impl serde::Serialize for $status {
+/// Makes an enum of the words that a provider has for something. A word that this version does not know is kept as the
+/// provider wrote it.
+macro_rules! words {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$of_word:meta])* $known:ident = $word:literal,)* }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+        #[serde(from = "String")]
+        pub enum $name {
+            Other(String),
+            $($(#[$of_word])* $known,)*
+        }
+
+        impl $name {
+            /// The words that have a meaning here.
+            pub const KNOWN: &[Self] = &[$(Self::$known),*];
+
+            pub fn as_str(&self) -> &str {
+                match self {
+                    Self::Other(other) => other,
+                    $(Self::$known => $word,)*
+                }
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                match text.as_str() {
+                    $($word => Self::$known,)*
+                    _ => Self::Other(text),
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
             }
-        })*
-
-        crate::record::things!($($status),*);
-    };
+        }
+        crate::record::things!($name);
+    )*};
 }
-pub(crate) use as_text;
+pub(crate) use words;
 
 /// What a member of a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The six event types of the payment provider. Each event is read into a record, and the payment,
+//! The events of the payment provider. Each is read into a record, and the payment,
 //! session or subscription is the merge of its records (`domain::payment`). So any event may come
 //! first, or again, and whatever follows from the difference is done once.
 //!
@@ -10,6 +10,7 @@ mod entries;
 mod events;
 mod settle;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::job::Job;
@@ -44,6 +45,7 @@ enum Report {
     /// A paid invoice, and what it says of its subscription. An invoice of a trial says nothing of
     /// it, and an invoice may have no subscription.
     Invoice(Invoice, Option<(String, Box<subscription::Record>)>),
+    Subscription(String, Box<subscription::Record>),
     Link(String),
     EndWait(String),
 }
@@ -83,7 +85,7 @@ pub fn prepare(job: &Job) -> Result<Task> {
 
 fn report_of(event: &Event) -> Option<Report> {
     Some(match &event.object {
-        Object::Intent(_) | Object::Charge(_) => {
+        Object::Intent(_) | Object::Charge(_) | Object::Refund(_) | Object::Dispute(_) => {
             let (id, record) = Record::of(event)?;
             Report::Payment(id.to_owned(), Box::new(record))
         }
@@ -95,6 +97,10 @@ fn report_of(event: &Event) -> Option<Report> {
             let reported = subscription::Record::of(event);
             let reported = reported.map(|(id, record)| (id.to_owned(), Box::new(record)));
             Report::Invoice(row_of(invoice), reported)
+        }
+        Object::Subscription(_) => {
+            let (id, record) = subscription::Record::of(event)?;
+            Report::Subscription(id.to_owned(), Box::new(record))
         }
     })
 }
@@ -119,7 +125,9 @@ fn note(outbox: &mut Outbox<'_>, job: &Job, report: &Report) {
             }
             (id, record.pact_id.as_ref())
         }
-        Report::Invoice(_, Some((id, record))) => (id, record.pact_id.as_ref()),
+        Report::Invoice(_, Some((id, record))) | Report::Subscription(id, record) => {
+            (id, record.pact_id.as_ref())
+        }
         Report::Invoice(invoice, None) => (&invoice.id, None),
         Report::Link(agreement) | Report::EndWait(agreement) => (agreement, None),
     };
@@ -153,7 +161,10 @@ async fn reports(
             match &mut report {
                 Report::Payment(_, record) => record.forget_person(),
                 Report::Session(_, record, _) => record.forget_person(),
-                Report::Invoice(..) | Report::Link(_) | Report::EndWait(_) => {}
+                Report::Invoice(..)
+                | Report::Subscription(..)
+                | Report::Link(_)
+                | Report::EndWait(_) => {}
             }
         }
         reports.push(report);
@@ -177,20 +188,38 @@ struct Gathered {
 impl Gathered {
     fn add(&mut self, report: Report) {
         match report {
-            Report::Payment(id, record) => self.add_payment(id, *record),
+            Report::Payment(id, record) => {
+                let (record, entries) = (*record, 0);
+                let merge =
+                    |known: &mut PaymentEntry, new: PaymentEntry| known.record.merge(new.record);
+                add(
+                    &mut self.payments,
+                    id,
+                    PaymentEntry { record, entries },
+                    merge,
+                );
+            }
             Report::Session(id, record, created) => {
-                self.add_session(id, *record, created);
+                let (record, order) = (*record, None);
+                let new = (SessionEntry { record, order }, created);
+                add(&mut self.sessions, id, new, |known, (entry, created)| {
+                    known.0.record.merge(entry.record);
+                    known.1 = known.1.min(created);
+                });
             }
             Report::Invoice(invoice, reported) => {
-                match self.invoices.get_mut(&invoice.id) {
-                    Some(known) => merge(known, invoice),
-                    None => {
-                        self.invoices.insert(invoice.id.clone(), invoice);
-                    }
-                }
+                add(&mut self.invoices, invoice.id.clone(), invoice, merge);
                 if let Some((id, record)) = reported {
-                    self.add_subscription(id, *record);
+                    self.add(Report::Subscription(id, record));
                 }
+            }
+            Report::Subscription(id, record) => {
+                add(
+                    &mut self.subscriptions,
+                    id,
+                    *record,
+                    subscription::Record::merge,
+                );
             }
             Report::Link(agreement) => {
                 self.looked_for.insert(agreement);
@@ -200,36 +229,12 @@ impl Gathered {
             }
         }
     }
+}
 
-    fn add_payment(&mut self, id: String, record: Record) {
-        if let Some(entry) = self.payments.get_mut(&id) {
-            entry.record.merge(record);
-            return;
-        }
-        let entry = PaymentEntry { record, entries: 0 };
-        self.payments.insert(id, entry);
-    }
-
-    fn add_session(&mut self, id: String, record: checkout::Record, created: i64) {
-        if let Some((entry, first)) = self.sessions.get_mut(&id) {
-            entry.record.merge(record);
-            *first = (*first).min(created);
-            return;
-        }
-        let entry = SessionEntry {
-            record,
-            order: None,
-        };
-        self.sessions.insert(id, (entry, created));
-    }
-
-    fn add_subscription(&mut self, id: String, record: subscription::Record) {
-        match self.subscriptions.get_mut(&id) {
-            Some(known) => known.merge(record),
-            None => {
-                self.subscriptions.insert(id, record);
-            }
-        }
+fn add<T>(known: &mut BTreeMap<String, T>, id: String, new: T, merge: impl FnOnce(&mut T, T)) {
+    match known.entry(id) {
+        Entry::Occupied(mut known) => merge(known.get_mut(), new),
+        Entry::Vacant(place) => drop(place.insert(new)),
     }
 }
 

@@ -5,6 +5,8 @@
 //! refunds itself. A worker runs that job: it asks the payment provider, and [`end`] writes the
 //! answer.
 
+use std::collections::BTreeSet;
+
 use domain::event::OrderEvent;
 use domain::job::{Internal, Job};
 use domain::money::{Currency, Money};
@@ -49,9 +51,11 @@ struct Owing<'a> {
 }
 
 /// Records what a cancelled order owes: for each payment that is linked to the order, what is left
-/// of it; without a payment, and if the order was paid, what the storefront took. The caller holds
-/// the order's lock. The result depends on the order and its payments alone, not on which of them
-/// came first.
+/// of it, and without a payment what the storefront took itself. The caller holds the order's lock.
+/// The result depends on the order and its payments alone, not on which of them came first.
+///
+/// Waybill gives nothing back itself while the order can still come back, nor where the storefront
+/// gave money back that no provider knows of: then people must look.
 pub(crate) async fn decide(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
@@ -60,24 +64,23 @@ pub(crate) async fn decide(
     payments: &Payments,
 ) -> Result<()> {
     let known = refunds::of(tx, key).await?;
-    let can_be_of_order = payments.are_of(record);
+    let is_clear =
+        payments.are_of(record) && !record.can_come_back() && !record.is_back_past_providers();
     let owing = Owing {
         key,
         record,
         payments: payments.linked.as_slice(),
         known: &known,
     };
+    record_unlinked(outbox, tx, &owing).await?;
     if !owing.payments.iter().any(Linked::is_paid) {
-        return record_unlinked(outbox, tx, &owing).await;
-    }
-    if known.iter().any(|refund| refund.payment_id == NO_PAYMENT) {
-        refunds::delete_unlinked(tx, key).await?;
+        return Ok(());
     }
     update_recorded(outbox, tx, &owing).await?;
     let has_api = outbox.context.config.payment_api.is_some();
     let new_state = |payment: &Linked| match () {
         () if payment.fully_refunded => State::AlreadyRefunded,
-        () if has_api && can_be_of_order => State::Requested,
+        () if has_api && is_clear => State::Requested,
         () => State::Recorded,
     };
     let owed = owing.not_recorded();
@@ -86,7 +89,7 @@ pub(crate) async fn decide(
         .map(|payment| NewRefund {
             payment_id: &payment.id,
             state: new_state(payment),
-            amount_minor: Some(owed_amount(payment)),
+            amount_minor: owed_amount(record, payment),
             currency: Some(payment.currency.to_string()),
         })
         .collect();
@@ -99,7 +102,7 @@ pub(crate) async fn decide(
         let automatic = new_state(payment) == State::Requested;
         let requested = OrderEvent::RefundRequested {
             payment_id: payment.id.clone(),
-            amount: Some(text_of(owed_amount(payment), payment.currency)),
+            amount: owed_amount(record, payment).map(|minor| text_of(minor, payment.currency)),
             currency: Some(payment.currency.to_string()),
             automatic,
         };
@@ -115,26 +118,33 @@ pub(crate) async fn decide(
 
 impl<'a> Owing<'a> {
     /// The payments that are owed and for which no refund is recorded yet. A payment of which only
-    /// a refund is known has nothing left, because it is not known yet how much came in.
+    /// a refund is known has nothing left, because it is not known yet how much came in. Of a
+    /// disputed payment the bank decides what goes back.
     fn not_recorded(&self) -> Vec<&'a Linked> {
         let is_owed = |payment: &&Linked| {
             let has_refund = self.known.iter().any(|it| it.payment_id == payment.id);
-            (payment.fully_refunded || payment.left() > 0) && !has_refund
+            let has_left = payment.left() > 0 && !payment.is_disputed;
+            (payment.fully_refunded || has_left) && !has_refund
         };
         self.payments.iter().filter(is_owed).collect()
     }
 }
 
 /// Brings the refunds up to date that people are asked to make: the amount is what is left of the
-/// payment, and a payment that was refunded in full meanwhile is settled.
+/// payment, if none was asked for, and a payment that was refunded in full meanwhile is settled.
+/// Nobody gives a payment back while its bank decides.
 async fn update_recorded(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>) -> Result<()> {
     let key = owing.key;
     for payment in owing.payments {
-        let recorded = owing
-            .known
-            .iter()
-            .find(|it| it.payment_id == payment.id && it.state == State::Recorded.into_str());
-        let Some(recorded) = recorded else { continue };
+        if payment.is_disputed {
+            refunds::withdraw(tx, key, Some(&payment.id)).await?;
+            continue;
+        }
+        let (recorded, failed) = (State::Recorded.into_str(), State::Failed.into_str());
+        let owed = owing.known.iter().find(|it| {
+            it.payment_id == payment.id && [recorded, failed].contains(&it.state.as_str())
+        });
+        let Some(owed) = owed else { continue };
         if payment.fully_refunded {
             let answer = Answer {
                 state: State::AlreadyRefunded,
@@ -143,11 +153,12 @@ async fn update_recorded(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>
             };
             refunds::answered(tx, key, &payment.id, &answer, outbox.now).await?;
             outbox.order_event(key, already_refunded(payment));
-        } else if recorded.amount_minor != Some(payment.left()) {
+        } else if owed.state == recorded && owed.amount_minor != owed_amount(owing.record, payment)
+        {
             let row = NewRefund {
                 payment_id: &payment.id,
                 state: State::Recorded,
-                amount_minor: Some(payment.left()),
+                amount_minor: owed_amount(owing.record, payment),
                 currency: Some(payment.currency.to_string()),
             };
             refunds::save(tx, key, &[row], outbox.now).await?;
@@ -167,38 +178,50 @@ fn already_refunded(payment: &Linked) -> OrderEvent {
     }
 }
 
-/// How much of a payment is to be refunded, or was refunded if all of it was.
-fn owed_amount(payment: &Linked) -> i64 {
+/// How much of a payment is to be refunded, or was refunded if all of it was. None when the
+/// storefront gave money back that may have been this payment's.
+fn owed_amount(record: &Record, payment: &Linked) -> Option<i64> {
     if payment.fully_refunded {
-        payment.refunded
+        Some(payment.refunded)
     } else {
-        payment.left()
+        (!record.is_back_past_providers()).then(|| payment.left())
     }
 }
 
-/// Records what a cancelled order owes that no payment is linked to. The storefront took the money
-/// and gives it back; the row says how much is left to be given back, or, if nothing is left, how
-/// much was given back.
+/// Records what a cancelled order owes besides its payments. The storefront took the money and
+/// gives it back; the row says how much is left to be given back, or, if nothing is left, how much
+/// was given back.
 async fn record_unlinked(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>) -> Result<()> {
     let Owing {
         key, record, known, ..
     } = owing;
-    if !record.took_money() || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
+    let is_linked = owing.payments.iter().any(Linked::is_paid);
+    let recorded = known.iter().find(|it| it.payment_id == NO_PAYMENT);
+    if !is_linked && recorded.is_none() && !known.is_empty() {
         return Ok(());
     }
-    let left = record.kept_minor();
-    let is_back = left == Some(0) && record.paid_minor().is_some_and(|paid| paid > 0);
-    let (state, amount_minor) = if is_back {
-        (State::AlreadyRefunded, record.paid_minor())
-    } else {
-        (State::Recorded, left)
+    let left = record.owed_by_shop();
+    let back = record.returned_by_shop();
+    let (state, amount_minor) = match left {
+        Some(0)
+            if !is_linked && (record.is_given_back() || (record.was_paid && back != Some(0))) =>
+        {
+            (State::AlreadyRefunded, back.filter(|back| *back > 0))
+        }
+        Some(0) => {
+            if recorded.is_some() {
+                refunds::withdraw(tx, key, Some(NO_PAYMENT)).await?;
+            }
+            return Ok(());
+        }
+        left => (State::Recorded, left),
     };
     let currency = record.totals.value.currency.map(|it| it.to_string());
     let is_same = |refund: &Refund| {
         let is_same_money = refund.amount_minor == amount_minor && refund.currency == currency;
         is_same_money && refund.state == state.into_str()
     };
-    if known.iter().any(is_same) {
+    if recorded.is_some_and(is_same) {
         return Ok(());
     }
     let row = NewRefund {
@@ -209,7 +232,7 @@ async fn record_unlinked(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>
     };
     refunds::save(tx, key, &[row], outbox.now).await?;
     // An event says that nothing is owed only where an earlier event said that something is.
-    if is_back && known.is_empty() {
+    if state == State::AlreadyRefunded && recorded.is_none() {
         return Ok(());
     }
     let left = left.zip(record.totals.value.currency);
@@ -223,6 +246,39 @@ async fn record_unlinked(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>
 
 fn text_of(minor: i64, currency: Currency) -> String {
     Money { minor, currency }.to_string()
+}
+
+/// Records that refunds of these orders, which the caller has locked, failed after they were issued.
+pub(crate) async fn fail(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    keys: &BTreeSet<OrderKey>,
+    failed: &BTreeSet<String>,
+) -> Result<()> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    for key in keys {
+        for refund in refunds::of(tx, key).await? {
+            let has_failed = refund
+                .provider_id
+                .as_ref()
+                .is_some_and(|id| failed.contains(id));
+            if has_failed && refunds::fail(tx, key, &refund.payment_id, outbox.now).await? {
+                outbox.order_event(key, failed_later(refund));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn failed_later(refund: Refund) -> OrderEvent {
+    OrderEvent::RefundFailed {
+        amount: refund.amount().map(|amount| amount.to_string()),
+        payment_id: refund.payment_id,
+        currency: refund.currency,
+        error: "it failed after it was issued, so give the money back in another way".to_owned(),
+    }
 }
 
 /// Records how a refund ended and adds the event that says so, once. `error` is why there will be

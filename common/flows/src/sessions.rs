@@ -1,6 +1,6 @@
 //! Checkout sessions of the payment provider, and the orders that they make.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::{CheckoutEvent, Event};
 use domain::money::Money;
@@ -83,6 +83,46 @@ pub(crate) async fn take(
     Ok(changed.collect())
 }
 
+/// Gives each session that names no agreement the one that its payment names, because the provider
+/// has integrators name it at the intent alone. `payments` may have come after their sessions, which
+/// are added here. Returns the agreements.
+pub(crate) async fn adopt(
+    tx: &mut Tx,
+    sessions: &mut Vec<ChangedSession>,
+    payments: &BTreeSet<String>,
+) -> Result<Vec<String>> {
+    let mut ids = payments.clone();
+    ids.extend(sessions.iter().filter_map(ChangedSession::payment));
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<String> = ids.into_iter().collect();
+    let mut payments = store::payments::known(tx, ids).await?;
+    payments.retain(|_, payment| payment.record.pact_id.is_some());
+    let ids = payments.keys().cloned().collect();
+    for (id, entry) in checkout_sessions::unnamed(tx, ids).await? {
+        if !sessions.iter().any(|session| session.id == id) {
+            let created = entry.record.payment_intent.as_ref();
+            sessions.push(ChangedSession {
+                created: created.map_or(0, |part| part.version.created),
+                is_first: false,
+                id,
+                entry,
+            });
+        }
+    }
+    let mut adopted = Vec::new();
+    for session in sessions {
+        let payment = session.payment().and_then(|id| payments.get(&id));
+        let named = payment.and_then(|it| it.record.pact_id.clone());
+        if let (None, Some(named)) = (&session.entry.record.pact_id, named) {
+            adopted.push(named.value.clone());
+            session.entry.record.pact_id = Some(named);
+        }
+    }
+    Ok(adopted)
+}
+
 fn event_of(change: checkout::Change, record: &checkout::Record) -> CheckoutEvent {
     let text = |part: &Option<PaymentPart<String>>| part.as_ref().map(|part| part.value.clone());
     let payment_status = record.payment_status.as_ref();
@@ -152,7 +192,8 @@ pub(crate) fn place(
                 // No order of the storefront can name a session's own id. And the agreement of a
                 // session that was opened through the API has its order already.
                 let is_new = orders.is_empty();
-                let may_come = is_new && session.entry.record.pact_id.is_some();
+                let is_named = session.entry.record.pact_id.is_some();
+                let may_come = is_new && is_named && session.is_first;
                 order.waits_until = waits_until.filter(|_| may_come).map(|at| at.0);
                 made.push((own.clone(), order));
                 Some(own)
@@ -186,8 +227,7 @@ fn order_of(session: &ChangedSession) -> order_record::Record {
         value: Totals {
             currency,
             total,
-            subtotal: None,
-            tax: None,
+            ..Totals::default()
         },
     };
     order.financial = Part {

@@ -14,7 +14,8 @@ use crate::outbox::Outbox;
 
 /// Books the units of a cancelled order that go back into stock, and adds the event that lists
 /// them. Only the difference to what was booked before is booked, so a later version of the order
-/// corrects an earlier one. The caller holds the order's lock.
+/// corrects an earlier one, also one that takes the cancellation back. The caller holds the order's
+/// lock.
 pub(crate) async fn restock(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,

@@ -1,11 +1,11 @@
 //! Subscriptions of the payment provider. Each paid invoice extends its subscription and the
-//! licences of it.
+//! licences of it, and their end ends them.
 
 use std::collections::BTreeMap;
 
 use domain::event::{Event, SubscriptionEvent};
 use domain::payment::record::text;
-use domain::payment::subscription::{self, Record};
+use domain::payment::subscription::{self, Change, Record};
 use domain::time::Timestamp;
 use store::aggregates::{self, Merged};
 use store::licenses;
@@ -29,17 +29,31 @@ pub(crate) async fn take(
         after: record,
     } in aggregates::merge(tx, incoming, now).await?
     {
-        if let Some(end) = subscription::extended(before.as_ref(), &record) {
-            let end = Timestamp::from_unix_seconds(end);
-            let owned = |part| text(part).map(ToOwned::to_owned);
-            let extended = SubscriptionEvent::Extended {
-                customer_id: owned(&record.customer),
-                pact_id: owned(&record.pact_id),
-                period_end: end,
-                grace_until: end.plus(outbox.context.config.license_grace),
-            };
-            outbox.event(Event::of_subscription(&id, extended));
-            licenses::extend(tx, &id, end, now).await?;
+        let owned = |part| text(part).map(ToOwned::to_owned);
+        let (customer_id, pact_id) = (owned(&record.customer), owned(&record.pact_id));
+        match subscription::change(before.as_ref(), &record) {
+            None => {}
+            Some(Change::Extended { to }) => {
+                let period_end = Timestamp::from_unix_seconds(to);
+                let extended = SubscriptionEvent::Extended {
+                    customer_id,
+                    pact_id,
+                    period_end,
+                    grace_until: period_end.plus(outbox.context.config.license_grace),
+                };
+                outbox.event(Event::of_subscription(&id, extended));
+                licenses::extend(tx, &id, period_end, now).await?;
+            }
+            Some(Change::Shortened { from, to }) => {
+                let [was, period_end] = [from, to].map(Timestamp::from_unix_seconds);
+                let shortened = SubscriptionEvent::Shortened {
+                    customer_id,
+                    pact_id,
+                    period_end,
+                };
+                outbox.event(Event::of_subscription(&id, shortened));
+                licenses::shorten(tx, &id, was, period_end, now).await?;
+            }
         }
         if before.is_some() {
             saved.push((id, record));

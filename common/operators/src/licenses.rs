@@ -213,7 +213,7 @@ async fn paid_until(
     said: Option<Timestamp>,
 ) -> Result<Timestamp, Refused> {
     let paid = aggregates::lock::<Record>(tx, vec![subscription.to_owned()]).await?;
-    let paid = paid.get(subscription).and_then(|it| it.period_end);
+    let paid = paid.get(subscription).and_then(Record::paid_until);
     said.max(paid.map(Timestamp::from_unix_seconds))
         .ok_or_else(|| Refused::Unpaid(subscription.to_owned()))
 }

@@ -1,6 +1,8 @@
 //! The `checkout_sessions` table: what was bought on the payment provider's page, and the order
 //! that each session belongs to.
 
+use std::collections::BTreeMap;
+
 use crate::aggregates::{self, Aggregate};
 use crate::payments;
 use crate::sql::{Cell, Db, Result, Row, Tx, column};
@@ -111,9 +113,19 @@ async fn keys(tx: &mut Tx, orders: &'static str, ids: Vec<String>) -> Result<Vec
         .await
 }
 
+/// The sessions that led to these payments and that name no agreement.
+pub async fn unnamed(tx: &mut Tx, payments: Vec<String>) -> Result<BTreeMap<String, SessionEntry>> {
+    let unnamed = tx.query(
+        "select id from checkout_sessions where pact_id is null and payment_intent in ($1..)",
+    );
+    let ids = unnamed.bind(payments).all(|row| row.get("id")).await?;
+    aggregates::lock(tx, ids).await
+}
+
 /// What a session of an order says about its payment.
 #[derive(Clone, Debug)]
 pub struct Bought {
+    pub id: String,
     pub key: OrderKey,
     pub record: Record,
     /// What is known of the session's payment, with the agreement that the payment itself names.
@@ -128,8 +140,8 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
         "select checkout_sessions.id, checkout_sessions.record, checkout_sessions.shop,
                 checkout_sessions.order_id,
                 payments.id as payment_id, payments.pact_id as payment_agreement,
-                payments.currency as payment_currency, payments.received_minor,
-                payments.refunded_minor, payments.state, payments.canceled_at,
+                payments.currency as payment_currency, payments.received_minor, payments.tip_minor,
+                payments.refunded_minor, payments.lost_minor, payments.state, payments.canceled_at,
                 payments.fulfillment_cycle as payment_cycle, subscriptions.period_end_at
          from checkout_sessions
          left join payments on payments.id = checkout_sessions.payment_intent
@@ -143,12 +155,13 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
 }
 
 fn bought(row: &Row) -> Result<Bought> {
-    let SessionEntry { record, order, .. } = aggregates::of(row)?.1;
+    let (id, SessionEntry { record, order }) = aggregates::of(row)?;
     let payment = match row.get::<Option<String>>("payment_id")? {
         Some(_) => Some((row.get("payment_agreement")?, payments::joined(row)?)),
         None => None,
     };
     Ok(Bought {
+        id,
         key: order.unwrap_or_default(),
         record,
         payment,

@@ -4,8 +4,11 @@
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
+use crate::refunds::State;
 use crate::sql::{Db, Result, Row};
 use domain::money::decimal;
+use domain::order::FinancialStatus;
+use domain::order::record::Record;
 use domain::time::Timestamp;
 
 /// Why people must decide.
@@ -15,14 +18,20 @@ use domain::time::Timestamp;
 pub enum Reason {
     /// Several orders claim one agreement, so its payments are linked to none of them.
     AgreementClaimedTwice,
+    /// The customer's bank has taken a payment back and has not decided, so nothing more is shipped.
+    Disputed,
     /// The payments are less than the total or in another currency, so nothing is shipped.
     PaidInPart,
+    /// More was taken than it costs, as by two payments.
+    PaidTooMuch,
     /// A cancelled order was paid with money that Waybill does not refund itself.
     RefundIsYours,
+    /// The payment provider refused a refund, or it failed after it was issued.
+    RefundFailed,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 3] = *Reason::VARIANTS.as_array().unwrap();
+    pub const ALL: [Reason; 6] = *Reason::VARIANTS.as_array().unwrap();
 
     /// What people can do about it.
     pub fn mend(self) -> &'static str {
@@ -30,9 +39,27 @@ impl Reason {
             Reason::AgreementClaimedTwice => {
                 "find out whose payment it is, and let the other order name another pact_id"
             }
+            Reason::Disputed => "answer the bank at the payment provider before it decides",
+            Reason::PaidTooMuch => "give back what is too much",
             Reason::PaidInPart => "ask for the rest, or give back what was paid",
             Reason::RefundIsYours => "look at the payment, and give it back where you took it",
+            Reason::RefundFailed => {
+                "run its job again if it is dead, or give the money back in another way"
+            }
         }
+    }
+}
+
+/// Why people must decide about an order that is not cancelled, and about how much, in minor units.
+pub fn of(record: &Record) -> Option<(Reason, Option<i64>)> {
+    let (settled, total) = (&record.settled, record.totals.value.total);
+    let is_part = settled.status == Some(FinancialStatus::PartiallyPaid) && !record.is_paid();
+    match record.too_much() {
+        _ if record.cancelled.is_some() => None,
+        _ if settled.is_disputed => Some((Reason::Disputed, total)),
+        _ if is_part => Some((Reason::PaidInPart, total)),
+        0 => None,
+        too_much => Some((Reason::PaidTooMuch, Some(too_much))),
     }
 }
 
@@ -45,7 +72,7 @@ pub struct Held {
     /// The id of the agreement, or of the payment that is to be refunded. None when the
     /// storefront has the payment.
     pub about: Option<String>,
-    /// The order's total, or the amount that is to be refunded.
+    /// The order's total, or what is too much, or the amount that is to be refunded.
     pub amount: Option<String>,
     pub currency: Option<String>,
     /// When anything about it last changed in this database.
@@ -55,12 +82,17 @@ pub struct Held {
 /// The orders that wait, at most `limit` for each reason.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Held>> {
     let mut held = Vec::new();
-    for (reason, sql) in [
-        (Reason::AgreementClaimedTwice, CLAIMED_TWICE),
-        (Reason::PaidInPart, PAID_IN_PART),
-        (Reason::RefundIsYours, REFUNDS),
-    ] {
-        let found = db.query(sql).bind(limit);
+    for reason in Reason::ALL {
+        let (sql, state) = match reason {
+            Reason::AgreementClaimedTwice => (CLAIMED_TWICE, None),
+            Reason::RefundIsYours => (REFUNDS, Some(State::Recorded.into_str())),
+            Reason::RefundFailed => (REFUNDS, Some(State::Failed.into_str())),
+            of_order => (HELD, Some(of_order.into_str())),
+        };
+        let mut found = db.query(sql).bind(limit);
+        if let Some(state) = state {
+            found = found.bind(state);
+        }
         held.extend(found.all::<_, Vec<_>>(|row| read(row, reason)).await?);
     }
     Ok(held)
@@ -110,16 +142,16 @@ const CLAIMED_TWICE: &str = "
     order by orders.updated_at desc, orders.id desc
     limit $1";
 
-const PAID_IN_PART: &str = "
-    select shop, id as order_id, pact_id as about, currency, total_minor as minor, updated_at
+const HELD: &str = "
+    select shop, id as order_id, pact_id as about, currency, held_minor as minor, updated_at
     from orders
-    where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null
+    where held = $2
     order by listed_at desc, id desc
     limit $1";
 
 const REFUNDS: &str = "
     select shop, order_id, payment_id as about, currency, amount_minor as minor, updated_at
     from refunds
-    where state = 'recorded'
+    where state = $2 and state in ('recorded', 'failed')
     order by updated_at desc, order_id desc
     limit $1";

@@ -158,6 +158,26 @@ pub async fn extend(
     .await
 }
 
+/// Shortens the licences that end where the subscription did. What an operator has lengthened stays.
+pub async fn shorten(
+    tx: &mut Tx,
+    subscription_id: &str,
+    was: Timestamp,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<u64> {
+    tx.query(
+        "update licenses set expires_at = $3, updated_at = $4
+         where subscription_id = $1 and revoked_at is null and expires_at = $2",
+    )
+    .bind(subscription_id)
+    .bind(was.0)
+    .bind(until.0)
+    .bind(now.0)
+    .execute()
+    .await
+}
+
 /// Extends a licence that was granted again. None for `until` means that it never ends. The
 /// caller holds [`lock`], so nobody shortens the licence in the meantime.
 pub async fn lengthen(

@@ -8,6 +8,7 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use crate::orders::{self, Claim};
+use crate::payment_retries::paid_of;
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Result, Tx, column};
 use crate::{aggregates, checkout_sessions};
@@ -88,6 +89,8 @@ pub struct Letter {
     /// True when a later failure of the payment has a notification of its own.
     pub is_superseded: bool,
     pub payment_state: String,
+    /// True when nothing is owed any more: it was paid otherwise, or the order is cancelled.
+    pub is_settled: bool,
     pub amount: Money,
     pub decline_code: Option<String>,
     /// The address to which it is sent: the payment's receipt address, or else that of its
@@ -113,7 +116,7 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
     let row = db
         .query(
             "select notifications.state, notifications.created_at,
-                    payments.state as payment_state,
+                    payments.state as payment_state, payments.created_at as paid_at,
                     (select count(*) from notifications later
                      where later.payment_id = payments.id and later.id > notifications.id
                     ) as later,
@@ -139,6 +142,13 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         Some(agreement) => orders::owner(db, agreement).await?,
         None => None,
     };
+    let cycle = payment.cycle();
+    let is_paid_otherwise = match agreement {
+        Some(agreement) => paid_of(db, agreement, &id, row.get("paid_at")?)
+            .await?
+            .contains(&cycle),
+        None => false,
+    };
     let email = match payment.email() {
         Some(email) => Some(email.to_owned()),
         None => checkout_sessions::buyer(db, &id).await?,
@@ -158,6 +168,7 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         is_superseded: row.get::<i64>("later")? > 0,
         is_left_to_provider,
         payment_state: row.get("payment_state")?,
+        is_settled: is_paid_otherwise || order.as_ref().is_some_and(|it| it.settles(&cycle)),
         amount: Money {
             minor: payment.amount(),
             currency: payment.currency.value,
@@ -170,9 +181,10 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
 }
 
 impl Letter {
-    /// True while the payment still fails. It may have been made before the notification is sent.
+    /// True while the payment still fails and is owed. That may be over before the notification is
+    /// sent.
     pub fn is_needed(&self) -> bool {
-        self.payment_state == "requires_payment_method"
+        self.payment_state == "requires_payment_method" && !self.is_settled
     }
 }
 

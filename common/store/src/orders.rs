@@ -18,6 +18,7 @@ use crate::{aggregates, inventory, payments, refunds};
 use domain::money::{Currency, Money};
 use domain::order::OrderKey;
 use domain::order::record::Record;
+use domain::order::settlement::Cycle;
 
 /// The shop of placeholders, which are the orders that checkout sessions made.
 pub const CHECKOUT: &str = "checkout";
@@ -69,6 +70,14 @@ pub struct Claim {
     pub is_paid: bool,
     /// True when the order claims the agreement by its own id, which buyers cannot write.
     pub is_by_id: bool,
+}
+
+impl Claim {
+    /// True when nothing is owed of this cycle of the order's agreement: the order is cancelled, or it
+    /// is paid, which settles the first cycle.
+    pub fn settles(&self, cycle: &Cycle) -> bool {
+        self.is_cancelled || (cycle.is_first() && self.is_paid)
+    }
 }
 
 /// The orders that claim these agreements, by agreement. An order claims the agreement that its

@@ -7,12 +7,12 @@ use serde::Serialize;
 use strum::IntoStaticStr;
 use uuid::Uuid;
 
-use crate::aggregates;
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, FromRow, Result, Row, Tx, column};
+use crate::{aggregates, orders};
 use domain::order::settlement::Cycle;
 use domain::payment::PaymentError;
-use domain::payment::record::text;
+use domain::payment::record::{Record, text};
 use domain::time::Timestamp;
 
 /// How an attempt ended, or that it is still to be made.
@@ -175,9 +175,45 @@ pub async fn wanted(
     }))
 }
 
+/// Which of the payments nobody has to make any more: another one of the same agreement and cycle was
+/// made, or the order of the agreement is paid or cancelled.
+pub async fn settled(tx: &mut Tx, payments: &[(String, Record)]) -> Result<HashSet<String>> {
+    if payments.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let agreements = payments.iter().filter_map(|(_, it)| it.agreement());
+    let agreements = agreements.map(ToOwned::to_owned).collect();
+    let claims = orders::of_agreements(tx, agreements).await?;
+    let ids: Vec<String> = payments.iter().map(|(id, _)| id.clone()).collect();
+    let paid_otherwise: HashSet<(String, Cycle)> = tx
+        .query(
+            "select payments.id, others.fulfillment_cycle from payments
+             join payments others on others.pact_id = payments.pact_id and others.id <> payments.id
+             where (others.received_minor > 0 or others.refunded_minor > 0)
+               and others.created_at > payments.created_at - $1 and payments.id in ($2..)",
+        )
+        .bind(i64::try_from(APART.as_millis()).unwrap_or(i64::MAX))
+        .bind(ids)
+        .all(|row| Ok((row.get("id")?, cycle(row)?)))
+        .await?;
+    let is_settled = |(id, record): &&(String, Record)| {
+        let claims = record.agreement().and_then(|it| claims.get(it));
+        let is_by_order =
+            matches!(claims.map(Vec::as_slice), Some([one]) if one.settles(&record.cycle()));
+        is_by_order || paid_otherwise.contains(&(id.clone(), record.cycle()))
+    };
+    let settled = payments.iter().filter(is_settled);
+    Ok(settled.map(|(id, _)| id.clone()).collect())
+}
+
 /// The cycles of the other payments of an agreement that were made after `created_at` or shortly
 /// before it.
-async fn paid_of(db: &Db, pact_id: &str, payment_id: &str, created_at: i64) -> Result<Vec<Cycle>> {
+pub(crate) async fn paid_of(
+    db: &Db,
+    pact_id: &str,
+    payment_id: &str,
+    created_at: i64,
+) -> Result<Vec<Cycle>> {
     let apart = i64::try_from(APART.as_millis()).unwrap_or(i64::MAX);
     db.query(
         "select fulfillment_cycle from payments

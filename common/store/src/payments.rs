@@ -56,7 +56,9 @@ impl Aggregate for PaymentEntry {
             column("currency", record.currency.value.as_str()),
             column("amount_minor", record.amount()),
             column("received_minor", record.received),
-            column("refunded_minor", record.refunded),
+            column("tip_minor", record.tip),
+            column("refunded_minor", record.refunded()),
+            column("lost_minor", record.lost()),
             column("state", record.state().as_str().to_owned()),
             column("canceled_at", canceled_at),
             column("entries", self.entries),
@@ -101,10 +103,20 @@ pub const AGREEMENTS: [&str; 4] = [
     "select pact_id from checkout_sessions where pact_id is not null and subscription in ($1..)",
 ];
 
+/// The payments, as they are known.
+pub async fn known(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, PaymentEntry>> {
+    aggregates::read(
+        tx.query("select id, record, entries from payments where id in ($1..)")
+            .bind(ids),
+    )
+    .await
+}
+
 /// The payments of these agreements, each with its agreement.
 pub async fn of_agreements(tx: &mut Tx, agreements: Vec<String>) -> Result<Vec<(String, Linked)>> {
     tx.query(
-        "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at,
+        "select id, pact_id, currency, received_minor, tip_minor, refunded_minor,
+                lost_minor, state, canceled_at,
                 fulfillment_cycle
          from payments where pact_id in ($1..)
          order by id",
@@ -155,7 +167,8 @@ pub async fn of_invoices(
     }
     let mut found: Vec<(String, Linked)> = tx
         .query(
-            "select id, invoice, currency, received_minor, refunded_minor, state, canceled_at,
+            "select id, invoice, currency, received_minor, tip_minor, refunded_minor,
+                lost_minor, state, canceled_at,
                     fulfillment_cycle
              from payments where pact_id is null and invoice in ($1..)
              order by id",
@@ -169,7 +182,8 @@ pub async fn of_invoices(
         .collect();
     let rows = tx
         .query(
-            "select id, currency, received_minor, refunded_minor, state, canceled_at,
+            "select id, currency, received_minor, tip_minor, refunded_minor,
+                lost_minor, state, canceled_at,
                     fulfillment_cycle
              from payments where pact_id is null and invoice is null and id in ($1..)
              order by id",
@@ -204,11 +218,14 @@ fn linked_as(row: &Row, [id, currency, cycle]: [&'static str; 3]) -> Result<Link
     let state: String = row.get("state")?;
     let currency: String = row.get(currency)?;
     let cycle: Option<String> = row.get(cycle)?;
+    let refunded: i64 = row.get("refunded_minor")?;
     Ok(Linked {
         id: row.get(id)?,
         received: row.get("received_minor")?,
-        refunded: row.get("refunded_minor")?,
-        fully_refunded: state == "refunded",
+        tip: row.get("tip_minor")?,
+        refunded: refunded.saturating_add(row.get("lost_minor")?),
+        fully_refunded: ["refunded", "charged_back"].contains(&state.as_str()),
+        is_disputed: state == "disputed",
         canceled_at: row
             .get::<Option<i64>>("canceled_at")?
             .filter(|_| state == "canceled"),

@@ -1,16 +1,15 @@
-//! What the public pages read of orders and, as sums, from `payments`. A record forgets its person as soon as it is
+//! What the public pages read of orders. A record forgets its person as soon as it is
 //! read here, so nobody can reach a page.
 
 use std::cmp::Reverse;
 
 use crate::aggregates;
 use crate::sql::{Db, Result, Row};
-use domain::due::Account;
-use domain::money::{Currency, Money};
-use domain::order::OrderKey;
+use domain::due::AmountDue;
+use domain::money::Money;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::Record;
-use domain::order::settlement::Cycle;
+use domain::order::{FinancialStatus, OrderKey};
 use domain::record::Forget as _;
 use domain::time::Timestamp;
 
@@ -27,7 +26,10 @@ pub struct PublicOrder {
     /// The name that the shop shows, such as `#1001`.
     pub name: Option<String>,
     pub progress: Progress,
-    pub account: Account,
+    /// The status that the storefront reports or the one that follows from the payments.
+    pub status: Option<FinancialStatus>,
+    pub total: Option<Money>,
+    pub due: AmountDue,
     /// The first of its parcels.
     pub parcels: Vec<Parcel>,
     pub updated_at: Timestamp,
@@ -85,11 +87,7 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
             if let Some((shop, id)) = record.own.successor {
                 return Box::pin(find(db, id, Some(&shop))).await;
             }
-            let mut order = order(key, &record, row.get("updated_at")?);
-            if record.settled.status.is_some() {
-                let agreement = record.agreement.value;
-                order.account.brought = brought(db, &order, agreement).await?;
-            }
+            let order = order(key, &record, row.get("updated_at")?);
             Ok(PublicOrderLookup::One(Box::new(order)))
         }
         rows => {
@@ -97,51 +95,6 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
             Ok(PublicOrderLookup::Several(shops.collect::<Result<_>>()?))
         }
     }
-}
-
-/// How much the payments with which the order was settled brought, less refunds, in minor units:
-/// the payments of its agreement and of its checkout sessions. An order without an agreement of
-/// its own has the one that is named like its id. None when a payment is in another currency, or
-/// when the order's currency is not known.
-async fn brought(db: &Db, order: &PublicOrder, agreement: Option<String>) -> Result<Option<i64>> {
-    let Some(total) = order.account.total else {
-        return Ok(None);
-    };
-    let rows = db
-        .query(
-            "select payments.id, payments.currency, payments.received_minor,
-                    payments.refunded_minor, payments.fulfillment_cycle
-             from payments where payments.pact_id = $1
-             union
-             select payments.id, payments.currency, payments.received_minor,
-                    payments.refunded_minor, payments.fulfillment_cycle
-             from checkout_sessions
-             join payments on payments.id = checkout_sessions.payment_intent
-             where payments.pact_id is null and checkout_sessions.shop = $2
-               and checkout_sessions.order_id = $3",
-        )
-        .bind(agreement.unwrap_or_else(|| order.id.to_string()))
-        .bind(order.shop.as_str())
-        .bind(order.id)
-        .fetch_all()
-        .await?;
-    let mut sum = Some(0_i64);
-    for row in &rows {
-        let cycle: Option<String> = row.get("fulfillment_cycle")?;
-        // Payments of further cycles pay for fulfilments of their own.
-        if !Cycle::named(cycle.as_deref()).is_first() {
-            continue;
-        }
-        let received: i64 = row.get("received_minor")?;
-        let kept = received.saturating_sub(row.get("refunded_minor")?).max(0);
-        let is_same = Currency::parse(&row.get::<String>("currency")?) == Some(total.currency);
-        if is_same || kept == 0 {
-            sum = sum.map(|sum| sum.saturating_add(kept));
-        } else {
-            sum = None;
-        }
-    }
-    Ok(sum)
 }
 
 fn read(row: &Row) -> Result<(OrderKey, Record)> {
@@ -152,26 +105,16 @@ fn read(row: &Row) -> Result<(OrderKey, Record)> {
 
 fn order((shop, id): OrderKey, record: &Record, updated_at: Timestamp) -> PublicOrder {
     let totals = &record.totals.value;
-    let money = |minor: Option<i64>| {
-        let money = minor.zip(totals.currency);
-        money.map(|(minor, currency)| Money { minor, currency })
-    };
-    let progress = Progress::of(record);
+    let total = totals.total.zip(totals.currency);
     let moved_at = Timestamp(record.own.fulfillment.updated_at);
     PublicOrder {
         shop,
         id,
         name: record.name.value.clone(),
-        progress,
-        account: Account {
-            cancelled: record.cancelled.is_some(),
-            withdrawn: progress == Progress::NotShipping,
-            stated: record.financial.value.clone(),
-            status: record.financial_status(),
-            total: money(totals.total),
-            outstanding: money(record.outstanding.value),
-            brought: Some(0),
-        },
+        progress: Progress::of(record),
+        status: record.financial_status(),
+        total: total.map(|(minor, currency)| Money { minor, currency }),
+        due: record.due(),
         parcels: parcels(record).take(MOST_PARCELS).collect(),
         updated_at: updated_at.max(moved_at),
     }

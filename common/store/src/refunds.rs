@@ -24,7 +24,7 @@ pub enum State {
     Issued,
     /// The provider had already refunded it (COMMERCE_005).
     AlreadyRefunded,
-    /// The provider refuses the refund for good.
+    /// The provider refuses the refund for good, or it failed after it was issued.
     Failed,
 }
 
@@ -138,14 +138,19 @@ pub async fn save(
     .await
 }
 
-/// Deletes what was recorded before a payment was linked.
-pub async fn delete_unlinked(tx: &mut Tx, key: &OrderKey) -> Result<()> {
-    tx.query("delete from refunds where shop = $1 and order_id = $2 and payment_id = $3")
-        .bind(key.0.as_str())
-        .bind(key.1)
-        .bind(NO_PAYMENT)
-        .done()
-        .await
+/// Deletes what is not owed any more of this payment, or of all: what people were asked to give back, what no job has
+/// issued yet, and what is said of the storefront's own money.
+pub async fn withdraw(tx: &mut Tx, key: &OrderKey, payment_id: Option<&str>) -> Result<()> {
+    tx.query(
+        "delete from refunds
+         where shop = $1 and order_id = $2 and payment_id = coalesce($3, payment_id)
+           and (state in ('recorded', 'requested') or payment_id = '')",
+    )
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(payment_id)
+    .done()
+    .await
 }
 
 /// A refund that is to be requested now.
@@ -223,6 +228,20 @@ async fn note_try(
     .bind(key.1)
     .bind(payment_id)
     .done()
+    .await
+}
+
+/// Records that a refund failed after it was issued. False when that was known.
+pub async fn fail(tx: &mut Tx, key: &OrderKey, payment_id: &str, now: Timestamp) -> Result<bool> {
+    tx.query(
+        "update refunds set state = 'failed', updated_at = $1
+         where shop = $2 and order_id = $3 and payment_id = $4 and state = 'issued'",
+    )
+    .bind(now.0)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(payment_id)
+    .changed_one()
     .await
 }
 

@@ -26,7 +26,7 @@ impl Aggregate for Record {
     }
 
     fn columns(&self) -> Vec<Cell<'_>> {
-        let period_end = self.period_end.map(Timestamp::from_unix_seconds);
+        let period_end = self.paid_until().map(Timestamp::from_unix_seconds);
         vec![
             column("period_end_at", period_end),
             column("customer_id", text(&self.customer)),

@@ -188,7 +188,19 @@ fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
         ("Ordered", Cell::maybe_time(order.created_at)),
         ("Changed", Cell::time(order.updated_at)),
     ];
+    if let Some(terms) = &order.payment_terms {
+        facts.push(("Shipped before it is paid", Cell::text(terms.as_str())));
+        facts.push(("To be paid until", Cell::maybe_time(order.payment_due_at)));
+    }
+    if order.held.is_some() {
+        facts.push(("Held", state(order.held.as_deref())));
+    }
+    if !order.unread.is_empty() {
+        facts.push(("Not read", Cell::text(order.unread.join(", "))));
+    }
     if let Some(at) = order.cancelled_at {
+        let owed = shown::amount(order.owed.as_deref(), order.currency.as_deref());
+        facts.push(("Owed", owed));
         facts.push(("Cancelled", Cell::time(at)));
         facts.push(("Why", Cell::maybe(order.cancel_reason.as_deref())));
     }
@@ -203,7 +215,16 @@ fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
 
 fn lines(order: &Order) -> Table {
     order.line_items.table(&[
-        ("Quantity", &|line| Cell::Number(line.quantity)),
+        ("Quantity", &|line| {
+            line.quantity.map_or(Cell::None, Cell::Number)
+        }),
+        ("Left", &|line| {
+            line.current_quantity.map_or(Cell::None, Cell::Number)
+        }),
+        ("To ship", &|line| Cell::Number(line.to_ship)),
+        ("Shipped by", &|line| {
+            Cell::maybe(line.fulfillment_service.as_deref())
+        }),
         ("Title", &|line| Cell::maybe(line.title.as_deref())),
         ("SKU", &|line| Cell::maybe(line.sku.as_deref())),
         ("Price", &|line| Cell::maybe(line.price.as_deref())),

@@ -3,7 +3,7 @@
 //! order.
 
 use domain::order::Order;
-use domain::order::outcome::{Change, FulfillmentState, changes, level_of, request};
+use domain::order::outcome::{Change, changes, level_of, request};
 use domain::order::record::{Contact, Record};
 use domain::privacy::erased_body;
 use domain::record::Forget as _;
@@ -67,7 +67,7 @@ fn sound(order: &Order) {
         order
             .lines
             .iter()
-            .all(|line| line.id > 0 && line.quantity >= 0)
+            .all(|line| line.id > 0 && line.units() >= 0 && line.left() <= line.units())
     );
     for fulfillment in &order.fulfillments {
         assert!(fulfillment.id > 0 && fulfillment.tracking.len() <= 250);
@@ -127,17 +127,19 @@ fn without_its_person(order: &Order, body: &[u8]) {
 fn outcome(before: Option<&Record>, after: &Record) {
     let state = after.fulfillment_state();
     assert_eq!(after.clone().fulfillment_state(), state);
-    let (paid, kept) = (after.paid_minor(), after.kept_minor());
-    assert!(paid.is_none_or(|minor| minor >= 0) && kept.is_none_or(|minor| minor >= 0));
-    assert_eq!(paid.is_some(), kept.is_some());
-    assert!(kept <= paid, "more is kept than was paid");
+    assert!(after.kept().is_none_or(|minor| minor >= 0));
+    assert!(after.too_much() >= 0);
+    assert!(
+        after.owed() <= after.kept().or(Some(0)),
+        "more is owed than is kept"
+    );
     assert!(after.restocked().values().all(|units| *units >= 0));
     assert!(after.restocked().is_empty() || after.cancelled.is_some());
     let ordered: i128 = after
         .lines
         .value
         .iter()
-        .map(|line| i128::from(line.quantity))
+        .map(|line| i128::from(line.units()))
         .sum();
     let restocked: i128 = after
         .restocked()
@@ -147,17 +149,13 @@ fn outcome(before: Option<&Record>, after: &Record) {
     assert!(restocked <= ordered, "more goes back than was ordered");
     assert!(level_of(after).values().all(|units| *units >= 0));
 
-    let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
-    let requested = before.filter(|_| was == FulfillmentState::Requested);
-    let level = requested.map(level_of).unwrap_or_default();
-    if let Some(request) = request(was, after, &level) {
+    let level = before.map(level_of).unwrap_or_default();
+    if let Some(request) = request(after, &level) {
         assert!(request.level.values().all(|units| *units >= 0));
-        assert!(request.units.iter().flatten().all(|(_, units)| *units > 0));
-        let again = self::request(state, after, &request.level);
-        assert!(
-            again.is_none_or(|again| again.units.is_none()),
-            "units are requested twice"
-        );
+        let told = request.units.iter().chain(&request.called_off).flatten();
+        assert!(told.into_iter().all(|(_, units)| *units > 0));
+        let again = self::request(after, &request.level);
+        assert_eq!(again, None, "units are requested or called off twice");
     }
     let reported = changes(before, after);
     assert_eq!(reported.contains(&Change::Created), before.is_none());

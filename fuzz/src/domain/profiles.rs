@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use domain::endpoint::{Secret, signatures};
 use domain::job::Source;
 use domain::profile::{
-    PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontProfile, clue, domain_of, names, read_headers,
+    PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontProfile, clue, is_shop, names, read_headers,
+    shop_of,
 };
 use domain::signature::{Secrets, StandardSignature, sign_standard};
 use domain::time::Timestamp;
@@ -61,9 +62,9 @@ fn topics(theirs: &str) {
         let is_known = profile.topics.iter().any(|(name, _)| *name == theirs);
         assert_eq!(ours != theirs, is_known);
     }
-    let domain = domain_of(theirs);
-    assert!(theirs.contains(domain) && !domain.contains(['/', '?', '#']));
-    assert_eq!(domain_of(&format!("https://{domain}/{theirs}")), domain);
+    let shop = shop_of(theirs);
+    assert!(theirs.contains(shop) && !shop.contains(['?', '#']));
+    assert!(!is_shop(shop) || shop_of(&format!("https://{shop}/?{theirs}")) == shop);
     let named = StorefrontProfile::named(theirs).map(|it| it.name);
     let payment = PaymentProfile::named(theirs).map(|it| it.name);
     assert_eq!(names().contains(&theirs), named.or(payment).is_some());

@@ -84,6 +84,8 @@ pub struct Payment {
     /// The customer's id.
     pub subject: Option<String>,
     pub has_object: bool,
+    /// It is of the provider's test mode.
+    pub is_test: bool,
     /// It names its object instead (`domain::payment::thin`).
     pub is_thin: bool,
 }
@@ -101,6 +103,7 @@ pub fn payment(body: &[u8]) -> Result<Payment, Error> {
         object_id: object.id.and_then(provider_id),
         subject: object.customer.and_then(provider_id),
         has_object,
+        is_test: envelope.livemode == Some(false),
         is_thin: envelope.object.is_some_and(is_thin),
     })
 }
@@ -154,6 +157,8 @@ struct PaymentEnvelope<'a> {
     kind: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     api_version: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    livemode: Option<bool>,
     #[serde(borrow, default, deserialize_with = "lenient")]
     data: Option<Data<'a>>,
     #[serde(borrow, default, deserialize_with = "lenient")]

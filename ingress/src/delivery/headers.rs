@@ -91,11 +91,14 @@ pub fn shop(
     let Some(shop) = shop.filter(|shop| !shop.is_empty() && !is_placeholder(shop)) else {
         return Ok(None);
     };
-    let shop = match holds {
-        profile::Shop::Domain => shop.as_str(),
-        profile::Shop::Url => profile::domain_of(&shop),
+    let (shop, is_shop) = match holds {
+        profile::Shop::Domain => (shop.as_str(), is_domain(&shop)),
+        profile::Shop::Url => {
+            let shop = profile::shop_of(&shop);
+            (shop, profile::is_shop(shop))
+        }
     };
-    if !is_domain(shop) {
+    if !is_shop {
         return Err(Error::ShopHeader);
     }
     Ok(Some(shop.to_ascii_lowercase()))
@@ -106,7 +109,7 @@ pub fn is_placeholder(text: &str) -> bool {
     text.strip_prefix("{shop}.").is_some_and(is_domain)
 }
 
-pub fn is_domain(text: &str) -> bool {
+fn is_domain(text: &str) -> bool {
     (1..=LONGEST_ID).contains(&text.len())
         && text
             .bytes()

@@ -125,11 +125,11 @@ impl About {
         let topic = topic.or_else(|| of_other(others?.topic));
         let shop = shop.and_then(text);
         let shop = shop.or_else(|| of_other(others?.shop));
-        let shop = shop.map(|shop| profile::domain_of(&shop).to_ascii_lowercase());
+        let shop = shop.map(|shop| profile::shop_of(&shop).to_ascii_lowercase());
         About {
             headers: names(headers),
             topic: topic.filter(|topic| headers::is_topic(topic)),
-            shop: shop.filter(|shop| headers::is_domain(shop)),
+            shop: shop.filter(|shop| profile::is_shop(shop)),
         }
     }
 }

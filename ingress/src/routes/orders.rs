@@ -9,6 +9,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use domain::order::own::QrCode;
+use domain::profile;
 use domain::time::Timestamp;
 use qr::Format;
 use serde::Deserialize;
@@ -19,7 +20,6 @@ use utoipa::IntoParams;
 
 use crate::App;
 use crate::api_key::{Holder, OrdersRead};
-use crate::delivery::is_domain;
 use crate::error::Error;
 use crate::openapi::operation::{Input, Operation, get, tagged};
 
@@ -120,8 +120,8 @@ impl FromRequestParts<Arc<App>> for Wanted {
         }
         let shop = Query::<Shop>::from_request_parts(parts, app).await;
         let Query(Shop { shop }) = shop.map_err(|_| Error::ShopQuery)?;
-        let is_nameless_or_domain = |shop: &str| shop.is_empty() || is_domain(shop);
-        if !shop.as_deref().is_none_or(is_nameless_or_domain) {
+        let is_nameless_or_shop = |shop: &str| shop.is_empty() || profile::is_shop(shop);
+        if !shop.as_deref().is_none_or(is_nameless_or_shop) {
             return Err(Error::ShopQuery);
         }
         Ok(Wanted { id, shop })

@@ -168,8 +168,7 @@ pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Re
         PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
-    let due = order.account.due();
-    let page = page::pay(&order, due, link.asked, link.shop_of(&order, &app));
+    let page = page::pay(&order, link.asked, link.shop_of(&order, &app));
     Ok(Html(page).into_response())
 }
 

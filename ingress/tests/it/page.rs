@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::due::{Account, AmountDue, NothingDue};
+use domain::due::{AmountDue, NothingDue};
 use domain::money::{Currency, Money};
 use domain::time::Timestamp;
 use ingress::page::{Asked, STYLE, choose, pay, track, tracking};
@@ -22,15 +22,9 @@ fn order(name: &str, progress: Progress) -> PublicOrder {
         id: 7,
         name: Some(name.into()),
         progress,
-        account: Account {
-            cancelled: false,
-            withdrawn: false,
-            stated: None,
-            status: None,
-            total: Some(usd(40_300)),
-            outstanding: None,
-            brought: Some(0),
-        },
+        status: None,
+        total: Some(usd(40_300)),
+        due: AmountDue::Amount(usd(40_300)),
         parcels: Vec::new(),
         updated_at: Timestamp(1_800_000_000_000),
     }
@@ -62,7 +56,7 @@ fn hostile_text_stays_text_wherever_it_is_shown() {
     for page in [
         track(&order, Some(HOSTILE)),
         tracking(HOSTILE, &parcels),
-        pay(&order, order.account.due(), asked, Some(HOSTILE)),
+        pay(&order, asked, Some(HOSTILE)),
         choose(7, &shops, asked),
     ] {
         let page = markup(&page);
@@ -82,8 +76,8 @@ fn hostile_text_stays_text_wherever_it_is_shown() {
 /// What the page of a payment link warns of, for an order with this total.
 fn warning(due: AmountDue, asked: Asked, total: Option<Money>) -> Option<String> {
     let mut order = order("#1001", Progress::Received);
-    order.account.total = total;
-    let page = pay(&order, due, asked, None);
+    (order.due, order.total) = (due, total);
+    let page = pay(&order, asked, None);
     let (_, rest) = page.split_once("<strong>Check the amount</strong> ")?;
     let (warning, _) = rest.split_once("</p>").unwrap();
     Some(warning.to_owned())

@@ -117,7 +117,7 @@ fn each_order_topic_shows_its_state() {
         let bought: Vec<_> = cancelled
             .lines
             .iter()
-            .map(|line| (line.id, line.quantity))
+            .map(|line| (line.id, line.units()))
             .collect();
         assert_eq!(refunded, bought);
         assert!(refund.lines.iter().all(|line| line.subtotal.is_some()));
@@ -130,8 +130,7 @@ fn an_order_adds_up() {
         let order = order("orders/create", seed);
         let minor = |price: &str| price.replace('.', "").parse::<i64>().expect("two decimals");
         let lines = order.lines.iter();
-        let lines =
-            lines.map(|line| minor(line.price.as_deref().expect("a price")) * line.quantity);
+        let lines = lines.map(|line| minor(line.price.as_deref().expect("a price")) * line.units());
         let subtotal = order.subtotal.expect("a subtotal").minor;
         assert_eq!(lines.sum::<i64>(), subtotal);
         let shipping =

@@ -324,12 +324,28 @@ pub fn describe(order: &Order) -> String {
         "tracking",
         or_none(order.tracking.as_ref().map(|it| it.url.as_str())),
     );
+    facts.fact("terms", or_none(order.payment_terms.as_deref()));
+    facts.fact("pay until", or_none(order.payment_due_at.map(zone::time)));
+    facts.fact("held", or_none(order.held.as_deref()));
+    facts.fact(
+        "not read",
+        or_none(Some(order.unread.join(", ")).filter(|it| !it.is_empty())),
+    );
     if let Some(cancelled_at) = order.cancelled_at {
+        let owed = amount(order.owed.as_deref(), order.currency.as_deref());
+        facts.fact("owed", owed);
         facts.fact("cancelled", zone::time(cancelled_at));
         facts.fact("reason", or_none(order.cancel_reason.as_deref()));
     }
     let lines = order.line_items.table(&[
-        ("  QUANTITY", &|line| format!("  {:>8}", line.quantity)),
+        ("  QUANTITY", &|line| {
+            format!("  {:>8}", or_none(line.quantity.map(|it| it.to_string())))
+        }),
+        ("LEFT", &|line| {
+            or_none(line.current_quantity.map(|it| it.to_string()))
+        }),
+        ("TO SHIP", &|line| line.to_ship.to_string()),
+        ("BY", &|line| or_none(line.fulfillment_service.as_deref())),
         ("PRICE", &|line| or_none(line.price.as_deref())),
         ("SKU", &|line| or_none(line.sku.as_deref())),
         ("TITLE", &|line| or_none(line.title.as_deref())),

@@ -91,16 +91,14 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
     }))
 }
 
-/// Whether nothing is owed any more. The order of the agreement may be cancelled; or it is paid,
-/// which settles the first cycle; or another payment of the same cycle was made.
+/// Whether nothing is owed any more, by the order of the agreement or because another payment of the
+/// same cycle was made.
 async fn is_settled(db: &Db, attempt: &Attempt) -> Result<bool> {
     let order = match &attempt.pact_id {
         Some(pact_id) => orders::owner(db, pact_id).await?,
         None => None,
     };
-    let is_first_cycle = attempt.cycle.is_first();
-    let is_settled =
-        order.is_some_and(|order| order.is_cancelled || (is_first_cycle && order.is_paid));
+    let is_settled = order.is_some_and(|order| order.settles(&attempt.cycle));
     Ok(is_settled || attempt.is_paid_otherwise)
 }
 

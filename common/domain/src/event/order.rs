@@ -14,10 +14,10 @@ pub enum OrderEvent {
     /// its statuses, amounts or lines have changed
     #[serde(rename = "order.updated")]
     Updated(OrderSummary),
-    /// it is paid, at the storefront or by payments of its agreement, once per order
+    /// it is paid, at the storefront or by payments of its agreement; again only if it was not paid in between
     #[serde(rename = "order.paid")]
     Paid(OrderSummary),
-    /// paid: these units are to be shipped; each unit is requested once
+    /// paid, or shipped before it is paid: these units are to be shipped; each unit is requested once
     #[serde(rename = "order.fulfillment_requested")]
     FulfillmentRequested {
         /// which fulfilment of the agreement; `1` is the order itself
@@ -40,11 +40,21 @@ pub enum OrderEvent {
         /// all parcels of the order, as they are now
         parcels: Vec<TrackedParcel>,
     },
-    /// its shipping was called off
+    /// its shipping was called off: cancelled, refunded, not paid any more, or nothing is left to be shipped
     #[serde(rename = "order.fulfillment_cancelled")]
     FulfillmentCancelled {
         /// which fulfilment of the agreement; `1` is the order itself
         cycle: String,
+        /// what had been requested and was not shipped; empty: all of it
+        lines: Vec<RequestedLine>,
+    },
+    /// these units had been requested and are not to be shipped any more; the rest is
+    #[serde(rename = "order.fulfillment_reduced")]
+    FulfillmentReduced {
+        /// which fulfilment of the agreement; `1` is the order itself
+        cycle: String,
+        /// what is called off
+        lines: Vec<RequestedLine>,
     },
     /// a checkout session had made it, and the storefront's own order has taken its place
     #[serde(rename = "order.superseded")]
@@ -54,7 +64,7 @@ pub enum OrderEvent {
         /// the storefront's id of the order
         by_order_id: String,
     },
-    /// it is cancelled: by the storefront, for good; or because its payments were canceled
+    /// it is cancelled: by the storefront, or because its payments were canceled
     #[serde(rename = "order.cancelled")]
     Cancelled {
         /// as the storefront names it, `customer`, `inventory`, ..; `payment_canceled`: its payment was
@@ -63,10 +73,20 @@ pub enum OrderEvent {
         #[schema(value_type = String, format = DateTime)]
         cancelled_at: Timestamp,
     },
-    /// cancelled and paid, but no payment is linked: the storefront gives the money back itself
+    /// somebody must look at it, or nobody must any more
+    #[serde(rename = "order.held")]
+    Held {
+        /// why: `disputed`, `paid_in_part`, `paid_too_much`; null: nobody must any more
+        reason: Option<String>,
+        /// what is too much, or the order's total
+        amount: Option<String>,
+        /// ISO 4217
+        currency: Option<String>,
+    },
+    /// cancelled, and the storefront took money that is no linked payment: it gives it back itself
     #[serde(rename = "order.refund_recorded")]
     RefundRecorded {
-        /// how much is to go back: what was paid less what the storefront has refunded, as it says; `0.00` when all of it has
+        /// how much is to go back: what the storefront took and has not given back, as it says; `0.00` when all of it has
         amount: Option<String>,
         /// ISO 4217
         currency: Option<String>,
@@ -130,7 +150,7 @@ pub struct OrderSummary {
     pub fulfillment_status: Option<String>,
 }
 
-/// Units of a line that are to be shipped.
+/// Units of a line that are to be shipped, or are not any more.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RequestedLine {
     /// the id of the order's line
@@ -139,8 +159,10 @@ pub struct RequestedLine {
     pub variant_id: Option<String>,
     /// the stock keeping unit
     pub sku: Option<String>,
-    /// how many
-    pub quantity: i64,
+    /// who ships it, as the storefront names it, `manual`, ..
+    pub fulfillment_service: Option<String>,
+    /// how many; null: the whole line, whose quantity is no whole number
+    pub quantity: Option<i64>,
 }
 
 /// A parcel without the carrier's link: some links hold the recipient's postcode.

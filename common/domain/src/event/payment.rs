@@ -74,6 +74,27 @@ pub enum PaymentEvent {
         /// ISO 4217
         currency: String,
     },
+    /// a refund that was reported has failed, so the money is the merchant's again and is still owed
+    #[serde(rename = "payment.refund_failed")]
+    RefundFailed {
+        /// its agreement
+        pact_id: Option<String>,
+        /// how much did not go back
+        amount: String,
+        /// how much went back in all
+        refunded: String,
+        /// ISO 4217
+        currency: String,
+    },
+    /// the customer's bank has taken money back and has not decided whose it is
+    #[serde(rename = "payment.disputed")]
+    Disputed(DisputedAmount),
+    /// the customer's bank has decided that the money is the customer's
+    #[serde(rename = "payment.dispute_lost")]
+    DisputeLost(DisputedAmount),
+    /// the customer's bank has decided that the money is the merchant's
+    #[serde(rename = "payment.dispute_won")]
+    DisputeWon(DisputedAmount),
     /// its agreement is another than was reported before
     #[serde(rename = "payment.agreement_changed")]
     AgreementChanged {
@@ -82,6 +103,17 @@ pub enum PaymentEvent {
         /// its agreement before
         was: String,
     },
+}
+
+/// Money of a payment that its customer wants back from the bank.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct DisputedAmount {
+    /// its agreement
+    pub pact_id: Option<String>,
+    /// how much
+    pub amount: String,
+    /// ISO 4217
+    pub currency: String,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -143,5 +175,16 @@ pub enum SubscriptionEvent {
         /// until then its licences stay active, should nothing more be paid (`LICENSE_GRACE_DAYS`)
         #[schema(value_type = String, format = DateTime)]
         grace_until: Timestamp,
+    },
+    /// it is paid until an earlier time than was said: it has ended, or the price of unused time was given back
+    #[serde(rename = "subscription.shortened")]
+    Shortened {
+        /// the payment provider's id of the customer
+        customer_id: Option<String>,
+        /// its agreement
+        pact_id: Option<String>,
+        /// it is paid until then, RFC 3339 in UTC with milliseconds
+        #[schema(value_type = String, format = DateTime)]
+        period_end: Timestamp,
     },
 }

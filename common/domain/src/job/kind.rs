@@ -128,14 +128,7 @@ impl Kind {
             Kind::Privacy(
                 privacy::Topic::DataRequest | privacy::Topic::Redact | privacy::Topic::ShopRedact,
             ) => row(Privacy, Source::Storefront, TakesLong, RequestFailed),
-            Kind::Payment(
-                EventType::IntentSucceeded
-                | EventType::IntentFailed
-                | EventType::IntentCanceled
-                | EventType::ChargeRefunded
-                | EventType::SessionCompleted
-                | EventType::InvoicePaid,
-            ) => row(Payments, Source::Payment, Writes, Nothing),
+            Kind::Payment(_) => row(Payments, Source::Payment, Writes, Nothing),
             Kind::ThinPayment(of) => Row {
                 work: Asks(Payment),
                 ..Kind::Payment(of).row()
@@ -175,7 +168,8 @@ impl Kind {
     /// The kind with this name, if this version knows it.
     pub fn named(name: &str) -> Option<Self> {
         let mut all = Kind::all().iter().copied();
-        all.find(|kind| kind.into_str() == name)
+        let of_order = name.parse().ok().map(Kind::Order);
+        of_order.or_else(|| all.find(|kind| kind.into_str() == name))
     }
 
     /// The kind with this name of a job from this source. `None` if this version does nothing with

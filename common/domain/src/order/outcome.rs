@@ -3,11 +3,11 @@
 //! Everything here is computed from the record alone, so the sequence in which the deliveries
 //! came makes no difference.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use strum::{Display, IntoStaticStr};
 
-use super::record::{Cancellation, Record, Restock, Shipment};
+use super::record::{Cancellation, Offer, Record, Restock, Shipment};
 use super::settlement::Settlement;
 use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
 use crate::event::OrderSummary;
@@ -43,12 +43,10 @@ impl Record {
     /// 2. An order that is shipped completely is fulfilled, even if its money is refunded later.
     /// 3. An order that was refunded in full, or whose payment was canceled, before it was
     ///    shipped is cancelled. It is requested again when another payment pays for it, unless the
-    ///    storefront itself reported the full refund.
-    /// 4. A paid order is requested, unless a placeholder still waits for the storefront's own
-    ///    order.
-    ///
-    /// After everything was shipped once, more can become open: a shipment is cancelled or fails,
-    /// or an item is added. Such an order is requested again only when all of it is paid.
+    ///    storefront itself reports the full refund.
+    /// 4. An order of which something is [to be shipped](Record::to_ship) is requested.
+    /// 5. A paid order of which nothing is left to be shipped is fulfilled, and cancelled if all
+    ///    that was to be shipped was taken off it.
     pub fn fulfillment_state(&self) -> FulfillmentState {
         if self.cancelled.is_some() {
             FulfillmentState::Cancelled
@@ -56,16 +54,67 @@ impl Record {
             FulfillmentState::Fulfilled
         } else if self.is_given_back() || self.cancellation().is_some() {
             FulfillmentState::Cancelled
-        } else if self.waits_until.is_none() && self.is_paid() && !self.owes_for_more() {
+        } else if self.to_ship().values().any(|units| *units > 0) {
             FulfillmentState::Requested
-        } else {
+        } else if self.waits_until.is_some() || !self.may_ship_all() || self.is_open() {
             FulfillmentState::Initiated
+        } else {
+            let units = self.units();
+            let mut that_ship = units.values().filter(|line| line.ships).peekable();
+            if that_ship.peek().is_some() && that_ship.all(|line| line.shipped == 0) {
+                FulfillmentState::Cancelled
+            } else {
+                FulfillmentState::Fulfilled
+            }
         }
     }
 
-    /// True when all items were shipped once, and items that were added since are not paid yet.
-    fn owes_for_more(&self) -> bool {
-        self.was_fulfilled && !self.is_paid_up()
+    /// The units that are to be shipped, by line id: the open units of an order that is paid or
+    /// that is shipped first, and none while a payment is disputed. Of an order that was paid and to which something was added since, the
+    /// units that the money still pays for: those of the version with the highest total that it
+    /// reaches. For an order without a list of lines, it is one unit of [`WHOLE_ORDER`].
+    pub fn to_ship(&self) -> BTreeMap<i64, i64> {
+        let is_over = self.cancelled.is_some() || self.is_fulfilled() || self.is_given_back();
+        if is_over || self.waits_until.is_some() || self.settled.is_disputed {
+            return BTreeMap::new();
+        }
+        if self.may_ship_all() {
+            return self.open();
+        }
+        let Some(offer) = self.paid_offer() else {
+            return BTreeMap::new();
+        };
+        let paid_for = |line: &i64| offer.units.get(line).copied().unwrap_or(0);
+        let units = self.units().into_iter();
+        units
+            .map(|(id, line)| {
+                (
+                    id,
+                    line.open().min(paid_for(&id) - line.with_customer()).max(0),
+                )
+            })
+            .collect()
+    }
+
+    /// The version that the money still pays for. A storefront that says no amounts says at least
+    /// which version was paid, and that a part of the newest is.
+    fn paid_offer(&self) -> Option<&Offer> {
+        match self.kept() {
+            _ if self.is_taken_back() => None,
+            Some(kept) => self.offers.range(..=kept).next_back().map(|(_, it)| it),
+            None => {
+                let paid = self.offers.values().filter(|offer| offer.is_paid);
+                paid.max_by_key(|offer| offer.version)
+            }
+        }
+    }
+
+    fn may_ship_all(&self) -> bool {
+        self.is_paid() || self.ships_first()
+    }
+
+    fn is_open(&self) -> bool {
+        self.open().values().any(|units| *units > 0)
     }
 
     /// True when the storefront last reported the order as fulfilled, unless it also reported
@@ -93,34 +142,6 @@ impl Record {
                 reason: Some(PAYMENT_CANCELED.to_owned()),
             })
         })
-    }
-
-    /// True when the storefront once reported the order as paid, or when its payments and
-    /// checkout sessions now pay for all of it.
-    pub fn is_paid(&self) -> bool {
-        self.was_paid || self.settled.covers
-    }
-
-    /// True when nothing is left to be paid, which includes items that were added after the
-    /// payment.
-    pub fn is_paid_up(&self) -> bool {
-        let owes = matches!(
-            self.financial.value,
-            Some(
-                FinancialStatus::Pending
-                    | FinancialStatus::Authorized
-                    | FinancialStatus::PartiallyPaid
-                    | FinancialStatus::Expired
-                    | FinancialStatus::Voided
-            )
-        );
-        self.settled.covers || (self.was_paid && !owes)
-    }
-
-    /// True when the storefront says that the order was refunded in full, or when all of its
-    /// payments were refunded.
-    fn is_given_back(&self) -> bool {
-        self.was_refunded || self.settled.status == Some(FinancialStatus::Refunded)
     }
 
     /// The status that the storefront reports or the one that follows from the payments,
@@ -158,25 +179,27 @@ impl Record {
         let units = self.units();
         units
             .into_iter()
-            .map(|(line, it)| (line, it.unshipped() + it.returned))
+            .map(|(line, it)| (line, it.unshipped() + it.returned.min(it.shipped)))
             .collect()
     }
 
-    /// The number of units that are still to be shipped, by line id. For an order without a list
-    /// of lines, it is one unit of [`WHOLE_ORDER`].
+    /// The number of units that were not taken off the order by an edit or a refund, by line id.
+    pub fn current(&self) -> BTreeMap<i64, i64> {
+        let units = self.units().into_iter();
+        units.map(|(line, it)| (line, it.left)).collect()
+    }
+
+    /// The number of units that are neither shipped nor taken off the order, by line id. For an
+    /// order without a list of lines, it is one unit of [`WHOLE_ORDER`].
     fn open(&self) -> BTreeMap<i64, i64> {
         if self.lines.value.is_empty() {
             return BTreeMap::from([(WHOLE_ORDER, 1)]);
         }
-        let units = self.units();
-        units
-            .into_iter()
-            .map(|(line, it)| (line, (it.unshipped() - it.called_off).max(0)))
-            .collect()
+        let units = self.units().into_iter();
+        units.map(|(line, it)| (line, it.open())).collect()
     }
 
-    /// How many units of each line were ordered, shipped, returned, lost and called off, by line
-    /// id.
+    /// How many units of each line were ordered and are left, and what became of them, by line id.
     fn units(&self) -> BTreeMap<i64, Units> {
         let mut refunded: HashMap<(i64, Restock), i64> = HashMap::new();
         for line in self.refunds.value.iter().flat_map(|refund| &refund.lines) {
@@ -192,26 +215,31 @@ impl Record {
         let all_came_to_nothing =
             !self.shipments.is_empty() && self.shipments.values().all(|part| !part.value.is_live());
         let lines = self.lines.value.iter().map(|line| {
+            let ordered = line.units();
             let held = match shipped.get(&line.id) {
                 Some(units) => units.live,
                 // No shipment lists this line. All of it is shipped if the line says so itself,
                 // or if the order is fulfilled and its shipments list no lines at all.
                 None if all_came_to_nothing => 0,
-                None if line.fulfillment_status.as_deref() == Some("fulfilled") => line.quantity,
-                None if self.is_fulfilled() && !lists_lines => line.quantity,
+                None if line.fulfillment_status.as_deref() == Some("fulfilled") => ordered,
+                None if self.is_fulfilled() && !lists_lines => ordered,
                 None => 0,
             };
-            let shipped = held.min(line.quantity);
-            let returned = refunded(line.id, Restock::Return).min(shipped);
+            let returned = refunded(line.id, Restock::Return);
             let written_off = refunded(line.id, Restock::No);
+            let called_off = refunded(line.id, Restock::Cancel);
+            let off = called_off
+                .saturating_add(returned)
+                .saturating_add(written_off);
             let units = Units {
-                ordered: line.quantity,
-                shipped,
+                ordered,
+                left: line
+                    .current_quantity
+                    .unwrap_or(ordered.saturating_sub(off).max(0)),
+                shipped: held.min(ordered),
                 returned,
-                // A write-off counts against the units that the customer has before it counts
-                // against unshipped units.
-                lost: written_off.saturating_sub(shipped - returned).max(0),
-                called_off: refunded(line.id, Restock::Cancel),
+                written_off,
+                ships: line.requires_shipping != Some(false),
             };
             (line.id, units)
         });
@@ -234,51 +262,45 @@ impl Record {
         }
         units
     }
-
-    /// What was paid for the order less what the storefront refunded, in minor units. None when
-    /// the storefront does not say how much was paid.
-    pub fn kept_minor(&self) -> Option<i64> {
-        let refunds = self.refunds.value.iter();
-        let back = refunds.fold(0_i64, |sum, refund| {
-            sum.saturating_add(refund.amount.unwrap_or(0))
-        });
-        Some(self.paid_minor()?.saturating_sub(back).max(0))
-    }
-
-    /// What was paid for the order, in minor units: the total less what is outstanding. None when
-    /// the storefront does not say how much was paid.
-    pub fn paid_minor(&self) -> Option<i64> {
-        let outstanding = match self.outstanding.value {
-            // A part may have been paid, but the storefront does not say how much.
-            None if !self.was_paid => return None,
-            outstanding => outstanding.unwrap_or(0),
-        };
-        let total = self.totals.value.total?;
-        Some(total.saturating_sub(outstanding).max(0))
-    }
-
-    /// True when the storefront took money for the order, for all of it or for a part.
-    pub fn took_money(&self) -> bool {
-        self.was_paid || self.financial.value == Some(FinancialStatus::PartiallyPaid)
-    }
 }
 
 /// How many units of one line were ordered, and what became of them.
 struct Units {
     ordered: i64,
+    /// The units that were not taken off the order by an edit or a refund.
+    left: i64,
     shipped: i64,
+    /// A refund took these units back from the customer.
     returned: i64,
-    /// A refund wrote these units off before they were shipped.
-    lost: i64,
-    /// A refund took these units off the order before they were shipped. They are still in stock.
-    called_off: i64,
+    /// A refund left these units where they were: with the customer, or nowhere.
+    written_off: i64,
+    /// False for what nobody ships.
+    ships: bool,
 }
 
 impl Units {
+    /// The units that were never shipped, without those that were written off before.
     fn unshipped(&self) -> i64 {
+        let returned = self.returned.min(self.shipped);
+        let lost = self.written_off.saturating_sub(self.shipped - returned);
         (self.ordered - self.shipped)
-            .saturating_sub(self.lost)
+            .saturating_sub(lost.max(0))
             .max(0)
+    }
+
+    /// The shipped units that are still part of the order.
+    fn with_customer(&self) -> i64 {
+        let gone = self.returned.saturating_add(self.written_off);
+        self.shipped.saturating_sub(gone).max(0)
+    }
+
+    /// The units that are left to be sent, whatever the refunds of the others were called.
+    fn open(&self) -> i64 {
+        if !self.ships {
+            return 0;
+        }
+        let open = self.left.saturating_sub(self.with_customer());
+        open.min(self.ordered - self.shipped).max(0)
     }
 }
 
@@ -299,7 +321,8 @@ impl Shipped {
 /// How far the fulfilment of a further cycle of an order's agreement has come. It is never
 /// `Fulfilled`, because no provider reports when a further cycle is shipped.
 pub fn cycle_state(record: &Record, settled: &Settlement) -> FulfillmentState {
-    if record.cancelled.is_some() || settled.status == Some(FinancialStatus::Refunded) {
+    let is_back = settled.status == Some(FinancialStatus::Refunded);
+    if record.cancelled.is_some() || is_back || settled.is_disputed {
         FulfillmentState::Cancelled
     } else if settled.covers && record.waits_until.is_none() {
         FulfillmentState::Requested
@@ -315,89 +338,97 @@ pub type Level = BTreeMap<i64, i64>;
 /// The line id that stands for the whole order when nobody listed its lines.
 const WHOLE_ORDER: i64 = 0;
 
-/// Which units of an order are to be requested now.
+/// Which units of an order are to be requested or called off now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The units to request, by line id. The map is empty when the whole order is requested
-    /// because nobody listed its lines. None when nothing is requested and only `level` changes.
+    /// because nobody listed its lines. None when nothing is requested.
     pub units: Option<BTreeMap<i64, i64>>,
+    /// The units that were requested and are not to be shipped any more, by line id. The map is
+    /// empty when the whole order is called off because nobody listed its lines. None when nothing
+    /// is called off.
+    pub called_off: Option<BTreeMap<i64, i64>>,
     /// True when every unit to request was in a shipment that was cancelled or failed, so it is
     /// requested once more.
     pub is_repeated: bool,
     pub level: Level,
 }
 
-/// Which units are to be requested after an order changed from `before` to `after`. None when
-/// nothing changes, neither a request nor the level. Each unit is requested once, and once more
-/// when its shipment was cancelled or failed, or when its fulfilment was called off in between.
-/// `was` is the state of the fulfilment before. `level` is what was requested of the order so
-/// far.
-pub fn request(was: FulfillmentState, after: &Record, level: &Level) -> Option<Request> {
-    match (was, after.fulfillment_state()) {
-        (FulfillmentState::Requested, FulfillmentState::Cancelled) => {
-            let shipped = after.shipped();
-            let level = after.open().into_keys();
-            let level = level.map(|line| (line, of(&shipped, line).all())).collect();
-            return Some(Request {
-                level,
-                ..Request::default()
-            });
-        }
-        (_, FulfillmentState::Requested) => {}
-        _ => return None,
+/// Which units are to be requested and which are called off, so that those that are requested and
+/// not shipped are the units [to ship](Record::to_ship). None when nothing changes, neither a
+/// request nor the level. `level` is what was requested of the order so far. Each unit is requested
+/// once, and once more when its shipment was cancelled or failed, or when it was called off in
+/// between.
+pub fn request(after: &Record, level: &Level) -> Option<Request> {
+    // Not every storefront says in which shipment a unit is.
+    if after.is_fulfilled() {
+        return None;
     }
+    let to_ship = after.to_ship();
     let knows_lines = !after.lines.value.is_empty();
-    if knows_lines && level.get(&WHOLE_ORDER).is_some_and(|units| *units > 0) {
+    let of_whole_order = level.get(&WHOLE_ORDER).is_some_and(|units| *units > 0);
+    if knows_lines && of_whole_order && to_ship.values().any(|units| *units > 0) {
         return Some(Request {
             level: level_of(after),
             ..Request::default()
         });
     }
-    if was == FulfillmentState::Requested && !after.is_paid_up() {
-        return None;
-    }
     let shipped = after.shipped();
-    let asked = after.open().into_iter().filter_map(|(line, open)| {
-        let requested = level.get(&line).copied().unwrap_or(0);
-        let awaited = requested.saturating_sub(of(&shipped, line).all()).max(0);
-        Some((line, open.saturating_sub(awaited))).filter(|(_, units)| *units > 0)
-    });
-    let asked: BTreeMap<i64, i64> = asked.collect();
-    if asked.is_empty() {
+    let units = after.units();
+    let mut asked = BTreeMap::new();
+    let mut called_off = BTreeMap::new();
+    let mut now = level.clone();
+    let lines: BTreeSet<i64> = level.keys().chain(to_ship.keys()).copied().collect();
+    for line in lines {
+        let (want, requested) = (number(&to_ship, line), number(level, line));
+        let sent = sent(&shipped, &units, line);
+        let awaited = requested.saturating_sub(sent).max(0);
+        // An order that was shipped in full once may have shipped it without saying so.
+        let may_be_sent = after.was_fulfilled && !shipped.contains_key(&line);
+        if want > awaited {
+            asked.insert(line, want - awaited);
+        } else if want < awaited && !may_be_sent {
+            called_off.insert(line, awaited - want);
+        } else {
+            continue;
+        }
+        now.insert(line, sent.saturating_add(want));
+    }
+    if asked.is_empty() && called_off.is_empty() {
         return None;
     }
-    let mut risen = level_of(after);
-    for (line, units) in level {
-        let to = risen.entry(*line).or_default();
-        *to = (*units).max(*to);
-    }
-    Some(Request {
-        is_repeated: asked
-            .keys()
-            .all(|line| of(&shipped, *line).came_to_nothing > 0),
-        units: Some(if knows_lines { asked } else { BTreeMap::new() }),
-        level: risen,
-    })
-}
-
-/// Whether units were requested that nobody has shipped. An order that was shipped in full once awaits
-/// none: not every storefront says in which shipment a unit is.
-pub fn is_awaited(record: &Record, level: &Level) -> bool {
-    let (shipped, units) = (record.shipped(), record.units());
-    let mut requested = level.iter();
-    !record.was_fulfilled
-        && requested.any(|(line, requested)| {
-            units.get(line).is_none_or(|line| line.unshipped() > 0)
-                && *requested > of(&shipped, *line).all()
+    let came_to_nothing = |line: &i64| of(&shipped, *line).came_to_nothing > 0;
+    let is_repeated = !asked.is_empty() && asked.keys().all(came_to_nothing);
+    let by_line = |mut units: BTreeMap<i64, i64>| {
+        (!units.is_empty()).then(|| {
+            units.remove(&WHOLE_ORDER);
+            units
         })
+    };
+    Some(Request {
+        is_repeated,
+        units: by_line(asked),
+        called_off: by_line(called_off),
+        level: now,
+    })
 }
 
 /// The level of an order when all of its open units have been requested.
 pub fn level_of(record: &Record) -> Level {
-    let shipped = record.shipped();
+    let (shipped, units) = (record.shipped(), record.units());
     let open = record.open().into_iter();
-    open.map(|(line, open)| (line, open.saturating_add(of(&shipped, line).all())))
+    open.map(|(line, open)| (line, open.saturating_add(sent(&shipped, &units, line))))
         .collect()
+}
+
+/// How many units of a line are or were in shipments.
+fn sent(shipped: &HashMap<i64, Shipped>, units: &BTreeMap<i64, Units>, line: i64) -> i64 {
+    let by_line = units.get(&line).map_or(0, |line| line.shipped);
+    of(shipped, line).all().max(by_line)
+}
+
+fn number(units: &BTreeMap<i64, i64>, line: i64) -> i64 {
+    units.get(&line).copied().unwrap_or(0)
 }
 
 fn of(shipped: &HashMap<i64, Shipped>, line: i64) -> Shipped {
@@ -414,16 +445,13 @@ pub enum Change {
     Cancelled,
     FulfillmentRequested,
     Fulfilled,
-    /// The fulfilment had been requested and is now called off.
-    FulfillmentCancelled,
     TrackingUpdated,
 }
 
 /// The changes from one record of an order to a later one, in the sequence in which they are
 /// reported. `Created` comes once in the life of an order. `Paid`, `Cancelled`, `Fulfilled` and
-/// `FulfillmentRequested` also come once, with two exceptions: a payment was canceled or refunded
-/// in full and another payment followed, or more was to be shipped after everything had been
-/// shipped.
+/// `FulfillmentRequested` come again only after the order fell back: it was not paid any more, its
+/// cancellation was taken back, or more was to be shipped.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
     changes_from(was, before, after)
@@ -451,9 +479,6 @@ pub fn changes_from(was: FulfillmentState, before: Option<&Record>, after: &Reco
         _ if was == is => {}
         (_, FulfillmentState::Requested) => changes.push(Change::FulfillmentRequested),
         (_, FulfillmentState::Fulfilled) => changes.push(Change::Fulfilled),
-        (FulfillmentState::Requested, FulfillmentState::Cancelled) => {
-            changes.push(Change::FulfillmentCancelled);
-        }
         _ => {}
     }
     let parcels = before.map(Record::parcels).unwrap_or_default();

@@ -4,7 +4,8 @@
 //! Merging is commutative, associative and idempotent, so deliveries can come in any sequence and
 //! any number of times. Of each part of the order (totals, lines, ..) the newest reported value
 //! stays. A fact such as "it was cancelled" is never taken back, so a cancelled order stays
-//! cancelled.
+//! cancelled, except at a storefront that takes cancellations back: there the newest version
+//! decides.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,20 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::own::Own;
+use super::read::is_past_providers;
 use super::settlement::Settlement;
-use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Topic, Tracking};
+use super::{
+    Address, FinancialStatus, Fulfillment, FulfillmentStatus, Line, Order, Presentment, Refund,
+    RefundLine, Terms, Topic, Tracking, Transaction,
+};
 use crate::money::{Currency, Money};
 use crate::record::{Class, Forget, Rest, member, things};
 
-/// Which of two versions of an order is newer: the one with the later time of the provider, which
-/// counts in seconds. Of two versions of one second the one that is further on (cancelled, paid,
-/// fulfilled) is newer, then the one with the greater hash of its body.
+/// Which of two versions of an order is newer: the one with the later time of the provider. Its
+/// bodies count in seconds, so within a second the time counts at which the provider sent the
+/// delivery. Of two versions of one time the one that is further on is newer, by what only grows
+/// (cancelled, paid, fulfilled, refunds, shipments, parcels, lines, removed units), then the one
+/// with the greater hash of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// The provider's time of the version in Unix milliseconds.
@@ -37,8 +44,14 @@ impl Version {
     };
 }
 
+impl Default for Version {
+    fn default() -> Self {
+        Version::NEVER
+    }
+}
+
 /// A part of an order, as the newest version that has this part reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part<T> {
     pub version: Version,
     pub value: T,
@@ -80,15 +93,6 @@ impl<T: Forget> Forget for Part<T> {
     }
 }
 
-impl<T: Default> Default for Part<T> {
-    fn default() -> Self {
-        Part {
-            version: Version::NEVER,
-            value: T::default(),
-        }
-    }
-}
-
 impl<T: Default> Part<T> {
     fn if_present(is_present: bool, version: Version, value: T) -> Self {
         if is_present {
@@ -112,6 +116,30 @@ pub struct Totals {
     pub total: Option<i64>,
     pub subtotal: Option<i64>,
     pub tax: Option<i64>,
+    /// The total without what was removed, and with what was added.
+    pub current: Option<i64>,
+    /// By how much cash was rounded. So much is neither due nor owed.
+    pub cash_rounding: i64,
+    pub presentment: Option<Presentment>,
+}
+
+/// By what the order is paid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
+pub struct Means {
+    /// Set when the order is shipped before it is paid.
+    pub terms: Option<Terms>,
+    /// True when the shop took nothing but its own credit.
+    pub own_credit: bool,
+}
+
+/// The units that an earlier version had, by line id, which its total pays for.
+#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
+pub struct Offer {
+    #[required]
+    pub version: Version,
+    pub units: BTreeMap<i64, i64>,
+    /// True when the storefront said of this version that it is paid.
+    pub is_paid: bool,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, row::Record)]
@@ -146,8 +174,11 @@ pub struct Returned {
     #[required]
     pub id: i64,
     /// The sum of its successful transactions in the order's currency, in minor units. None when
-    /// the body does not name the order's currency.
+    /// a transaction does not say its amount in that currency.
     pub amount: Option<i64>,
+    /// True when money went back as credit of the shop or by its people's hand, which no payment
+    /// provider knows of.
+    pub past_providers: bool,
     pub lines: Vec<ReturnedLine>,
 }
 
@@ -187,14 +218,15 @@ pub struct Shipment {
 impl Shipment {
     /// False for a shipment that was cancelled or that failed.
     pub fn is_live(&self) -> bool {
-        !matches!(
-            self.status.as_deref(),
-            Some("cancelled" | "error" | "failure")
-        )
+        is_live(self.status.as_deref())
     }
 }
 
-#[derive(Clone, PartialEq, Eq, row::Record)]
+fn is_live(status: Option<&str>) -> bool {
+    !matches!(status, Some("cancelled" | "error" | "failure"))
+}
+
+#[derive(Clone, Default, PartialEq, Eq, row::Record)]
 #[schema(1)]
 pub struct Record {
     /// The newest version of all merged deliveries.
@@ -208,9 +240,13 @@ pub struct Record {
     pub ordered_at: Option<i64>,
     #[part]
     pub totals: Part<Totals>,
-    /// What is still to be paid, in minor units of the totals' currency.
+    /// What is still to be paid of the current total, in minor units of the totals' currency.
     #[part]
     pub outstanding: Part<Option<i64>>,
+    /// What earlier versions sold for another total, by that total.
+    pub offers: BTreeMap<i64, Offer>,
+    #[part]
+    pub means: Part<Means>,
     #[part]
     pub financial: Part<Option<FinancialStatus>>,
     #[part]
@@ -231,10 +267,14 @@ pub struct Record {
     #[part]
     pub agreement: Part<Option<String>>,
     pub cancelled: Option<Cancellation>,
-    /// True when some version was paid, even if it was refunded later.
+    /// What the newest version says of a cancellation, at a storefront that takes them back.
+    #[part]
+    pub revocable: Part<Option<Cancellation>>,
+    /// The fields of the newest version that have a value which could not be read.
+    #[thing]
+    pub unread: Vec<String>,
+    /// True when some version was paid in full.
     pub was_paid: bool,
-    /// True when some version was refunded in full.
-    pub was_refunded: bool,
     /// True when some version was fulfilled in full.
     pub was_fulfilled: bool,
     /// The shipments by the storefront's id.
@@ -260,29 +300,36 @@ impl Record {
     pub fn of(order: Order, topic: Option<Topic>, body: &[u8], received_at: i64) -> Self {
         let present = order.present_fields;
         let by_topic = |of| topic == Some(of) && present.leaves_to(of);
-        let financial = match order.financial_status {
+        let financial = match order.financial_status.clone() {
             None if by_topic(Topic::Paid) => Some(FinancialStatus::Paid),
             status => status,
         };
-        let fulfillment = match order.fulfillment_status {
+        let fulfillment = match order.fulfillment_status.clone() {
             None if by_topic(Topic::Fulfilled) => Some(FulfillmentStatus::Fulfilled),
             status => status,
         };
         let stated_at = order.updated_at.or(order.created_at);
+        // A time that cannot be read is still the time of a cancellation.
+        let is_cancelled = by_topic(Topic::Cancelled) || order.unread.contains(&"cancelled_at");
         let cancelled_at = order
             .cancelled_at
-            .or_else(|| by_topic(Topic::Cancelled).then(|| stated_at.unwrap_or(received_at)));
+            .or_else(|| is_cancelled.then(|| stated_at.unwrap_or(received_at)));
+        let tie = tie(
+            &order,
+            cancelled_at.is_some(),
+            financial.as_ref(),
+            fulfillment.as_ref(),
+        );
         let version = Version {
-            at: stated_at.unwrap_or(0),
-            tie: tie(
-                cancelled_at.is_some(),
-                financial.as_ref(),
-                fulfillment.as_ref(),
-                body,
-            ),
+            at: finer(stated_at.unwrap_or(0), order.triggered_at),
+            tie: (tie << 32) | hash(body),
         };
         let minor = |money: Option<Money>| money.map(|money| money.minor);
         let shipments = order.fulfillments.into_iter().map(|fulfillment| {
+            let version = Version {
+                at: fulfillment.updated_at.unwrap_or(version.at),
+                tie: tie_of_shipment(&fulfillment, version),
+            };
             let shipment = Shipment {
                 status: fulfillment.status,
                 carrier: fulfillment.tracking_company,
@@ -291,8 +338,27 @@ impl Record {
             };
             (fulfillment.id, Part::if_present(true, version, shipment))
         });
+        let cancelled = cancelled_at.map(|at| Cancellation {
+            at,
+            reason: order.cancel_reason,
+        });
+        let unread = order.unread.into_iter().map(ToOwned::to_owned);
         Record {
             version,
+            unread: unread.collect(),
+            means: Part::if_present(
+                present.terms,
+                version,
+                Means {
+                    terms: order.terms,
+                    own_credit: order.own_credit,
+                },
+            ),
+            revocable: Part::if_present(
+                order.can_come_back && (present.cancelled_at || cancelled.is_some()),
+                version,
+                cancelled.clone(),
+            ),
             name: Part::if_present(present.name, version, order.name),
             ordered_at: order.created_at,
             totals: Part::if_present(
@@ -303,18 +369,20 @@ impl Record {
                     total: minor(order.total),
                     subtotal: minor(order.subtotal),
                     tax: minor(order.tax),
+                    current: minor(order.current),
+                    cash_rounding: order.cash_rounding,
+                    presentment: order.presentment,
                 },
             ),
             outstanding: Part::if_present(present.outstanding, version, minor(order.outstanding)),
-            was_paid: matches!(
-                financial,
-                Some(
-                    FinancialStatus::Paid
-                        | FinancialStatus::PartiallyRefunded
-                        | FinancialStatus::Refunded
-                )
-            ),
-            was_refunded: financial == Some(FinancialStatus::Refunded),
+            // A deposit of which a part went back is no paid order.
+            was_paid: match financial {
+                Some(FinancialStatus::Paid) => true,
+                Some(FinancialStatus::PartiallyRefunded) => order
+                    .outstanding
+                    .is_none_or(|outstanding| outstanding.minor <= 0),
+                _ => false,
+            },
             was_fulfilled: fulfillment == Some(FulfillmentStatus::Fulfilled),
             financial: Part::if_present(
                 present.financial_status || financial.is_some(),
@@ -351,19 +419,13 @@ impl Record {
             refunds: Part::if_present(
                 present.refunds,
                 version,
-                returned(order.refunds, order.currency),
+                returned(&order.refunds, order.currency),
             ),
             // A body without an agreement takes none away: an app that rewrites the attributes may have dropped it.
             agreement: Part::if_present(order.pact_id.is_some(), version, order.pact_id),
-            cancelled: cancelled_at.map(|at| Cancellation {
-                at,
-                reason: order.cancel_reason,
-            }),
+            cancelled,
             shipments: shipments.collect(),
-            settled: Settlement::default(),
-            waits_until: None,
-            own: Own::default(),
-            rest: Rest::default(),
+            ..Record::default()
         }
     }
 
@@ -371,33 +433,17 @@ impl Record {
     pub fn unknown(version: Version) -> Self {
         Record {
             version,
-            name: Part::default(),
-            ordered_at: None,
-            totals: Part::default(),
-            outstanding: Part::default(),
-            financial: Part::default(),
-            fulfillment: Part::default(),
-            lines: Part::default(),
-            customer: Part::default(),
-            contact: Part::default(),
-            addresses: Part::default(),
-            refunds: Part::default(),
-            agreement: Part::default(),
-            cancelled: None,
-            was_paid: false,
-            was_refunded: false,
-            was_fulfilled: false,
-            shipments: BTreeMap::new(),
-            settled: Settlement::default(),
-            waits_until: None,
-            own: Own::default(),
-            rest: Rest::default(),
+            ..Record::default()
         }
     }
 
     /// Merges the record of another delivery, newer or older, into this one. Deliveries say
     /// nothing of the provider's payments, so the caller settles these afterwards.
     pub fn merge(&mut self, other: Record) {
+        self.merge_offers(&other);
+        if other.version > self.version {
+            self.unread = other.unread;
+        }
         self.version = self.version.max(other.version);
         self.name.merge(other.name);
         self.ordered_at = match (self.ordered_at, other.ordered_at) {
@@ -414,12 +460,59 @@ impl Record {
         self.addresses.merge(other.addresses);
         self.refunds.merge(other.refunds);
         self.agreement.merge(other.agreement);
-        self.cancelled = earliest(self.cancelled.take(), other.cancelled);
+        self.means.merge(other.means);
+        self.revocable.merge(other.revocable);
+        self.cancelled = if self.can_come_back() {
+            self.revocable.value.clone()
+        } else {
+            earliest(self.cancelled.take(), other.cancelled)
+        };
         self.was_paid |= other.was_paid;
-        self.was_refunded |= other.was_refunded;
         self.was_fulfilled |= other.was_fulfilled;
         for (id, shipment) in other.shipments {
             self.shipments.entry(id).or_default().merge(shipment);
+        }
+        // What the newest version sells is not said twice.
+        if let Some((total, _)) = self.offer() {
+            self.offers.remove(&total);
+        }
+    }
+
+    /// True when the storefront can take a cancellation back.
+    pub fn can_come_back(&self) -> bool {
+        self.revocable.version != Version::NEVER
+    }
+
+    /// What the newest version sells, and for which total. None when these are of two versions.
+    fn offer(&self) -> Option<(i64, Offer)> {
+        let (totals, lines) = (&self.totals, &self.lines);
+        let total = totals.value.current.or(totals.value.total)?;
+        let is_of_one = totals.version == lines.version && total > 0;
+        is_of_one.then(|| {
+            let units = lines.value.iter().map(|line| (line.id, line.left()));
+            let offer = Offer {
+                version: lines.version,
+                units: units.collect(),
+                is_paid: self.financial.version == lines.version
+                    && self.financial.value == Some(FinancialStatus::Paid),
+            };
+            (total, offer)
+        })
+    }
+
+    /// Keeps of each total the newest units.
+    fn merge_offers(&mut self, other: &Record) {
+        let mut offers: Vec<_> = other.offers.clone().into_iter().collect();
+        if (self.totals.version, self.lines.version) != (other.totals.version, other.lines.version)
+        {
+            offers.extend(self.offer());
+            offers.extend(other.offer());
+        }
+        for (total, offer) in offers {
+            match self.offers.get(&total) {
+                Some(known) if known.version >= offer.version => {}
+                _ => drop(self.offers.insert(total, offer)),
+            }
         }
     }
 }
@@ -437,66 +530,108 @@ fn earliest(a: Option<Cancellation>, b: Option<Cancellation>) -> Option<Cancella
     })
 }
 
+/// The time of a version that is known to the second, with the part of the second in which it was
+/// sent.
+fn finer(at: i64, triggered_at: Option<i64>) -> i64 {
+    match triggered_at {
+        Some(triggered) if at % 1000 == 0 => {
+            at.saturating_add(triggered.saturating_sub(at).clamp(0, 999))
+        }
+        _ => at,
+    }
+}
+
+/// How far on a version is, in 31 bits.
 fn tie(
+    order: &Order,
     cancelled: bool,
     financial: Option<&FinancialStatus>,
     fulfillment: Option<&FulfillmentStatus>,
-    body: &[u8],
 ) -> i64 {
-    let financial = match financial {
-        None | Some(FinancialStatus::Pending | FinancialStatus::Other(_)) => 0,
-        Some(FinancialStatus::Authorized) => 1,
-        Some(FinancialStatus::Expired) => 2,
-        Some(FinancialStatus::PartiallyPaid) => 3,
-        Some(FinancialStatus::Paid) => 4,
-        Some(FinancialStatus::PartiallyRefunded) => 5,
-        Some(FinancialStatus::Refunded) => 6,
-        Some(FinancialStatus::Voided) => 7,
-    };
-    let fulfillment = match fulfillment {
-        None | Some(FulfillmentStatus::Pending | FulfillmentStatus::Other(_)) => 0,
-        Some(FulfillmentStatus::Partial) => 1,
-        Some(FulfillmentStatus::Fulfilled) => 2,
-        Some(FulfillmentStatus::Restocked) => 3,
-    };
-    let rank = (i64::from(cancelled) << 6) | (financial << 3) | fulfillment;
-    let mut hash = [0; 8];
-    hash[2..].copy_from_slice(&Sha256::digest(body)[..6]);
-    (rank << 48) | i64::from_be_bytes(hash)
+    let financial = rank(FinancialStatus::KNOWN, financial);
+    let fulfillment = rank(FulfillmentStatus::KNOWN, fulfillment);
+    let statuses = (i64::from(cancelled) << 5) | (financial << 2) | fulfillment;
+    let removed = order.lines.iter().map(|line| line.units() - line.left());
+    let counts = [
+        count(order.refunds.len()),
+        count(order.fulfillments.len()),
+        count(order.fulfillments.iter().map(|it| it.tracking.len()).sum()),
+        count(order.lines.len()),
+        removed.fold(0, i64::saturating_add),
+    ];
+    let counts = counts.into_iter();
+    counts.fold(statuses, |tie, count| (tie << 5) | count.clamp(0, 31))
 }
 
-fn returned(refunds: Vec<Refund>, currency: Option<Currency>) -> Vec<Returned> {
-    let amount = |refund: &Refund| {
-        let transactions = refund.transactions.iter();
-        let moved = transactions.filter(|transaction| {
-            transaction.kind.as_deref() == Some("refund")
-                && transaction.status.as_deref() == Some("success")
-        });
-        moved
-            .filter_map(|transaction| transaction.amount)
+fn rank<T: PartialEq>(known: &[T], status: Option<&T>) -> i64 {
+    let rank = known.iter().position(|known| Some(known) == status);
+    rank.map_or(0, count)
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A shipment has a time of its own. Of one time a shipment that came to nothing is newer, then
+/// what the newer version of the order says of it.
+fn tie_of_shipment(fulfillment: &Fulfillment, version: Version) -> i64 {
+    if fulfillment.updated_at.is_none() {
+        return version.tie;
+    }
+    let came_to_nothing = !is_live(fulfillment.status.as_deref());
+    let version = (version.at.max(0) << 20) | (version.tie & 0xF_FFFF);
+    (i64::from(came_to_nothing) << 62) | (version & !(3 << 61))
+}
+
+/// 32 bits of the hash of a body.
+fn hash(body: &[u8]) -> i64 {
+    let mut hash = [0; 8];
+    hash[4..].copy_from_slice(&Sha256::digest(body)[..4]);
+    i64::from_be_bytes(hash)
+}
+
+fn returned(refunds: &[Refund], currency: Option<Currency>) -> Vec<Returned> {
+    let moved = |refund: &Refund| {
+        let is_moved = |it: &&Transaction| {
+            it.kind.as_deref() == Some("refund") && it.status.as_deref() == Some("success")
+        };
+        refund
+            .transactions
+            .iter()
+            .filter(is_moved)
+            .cloned()
+            .collect()
+    };
+    let amount = |moved: &[Transaction]| {
+        let amounts = moved.iter().map(|it| {
+            let amounts = [it.in_shop, it.amount].into_iter().flatten();
+            let mut in_shop = amounts.filter(|amount| Some(amount.currency) == currency);
             // An amount below zero gives nothing back, and must not add to what was paid.
-            .filter(|amount| Some(amount.currency) == currency && amount.minor > 0)
-            .fold(0_i64, |sum, amount| sum.saturating_add(amount.minor))
+            in_shop.next().map(|amount| amount.minor.max(0))
+        });
+        let mut amounts = amounts.into_iter();
+        let sum = amounts.try_fold(0_i64, |sum, amount| Some(sum.saturating_add(amount?)));
+        sum.filter(|_| currency.is_some())
     };
     let restock = |kind: Option<&str>| match kind {
         Some("cancel") => Restock::Cancel,
         Some("return" | "legacy_restock") => Restock::Return,
         _ => Restock::No,
     };
-    refunds
-        .into_iter()
-        .map(|refund| Returned {
+    let line = |line: &RefundLine| ReturnedLine {
+        line_id: line.line_id,
+        quantity: line.quantity,
+        restock: restock(line.restock_type.as_deref()),
+    };
+    let returned = |refund: &Refund| {
+        let moved: Vec<Transaction> = moved(refund);
+        let gateways = moved.iter().filter_map(|it| it.gateway.as_deref());
+        Returned {
             id: refund.id,
-            amount: currency.map(|_| amount(&refund)),
-            lines: refund
-                .lines
-                .iter()
-                .map(|line| ReturnedLine {
-                    line_id: line.line_id,
-                    quantity: line.quantity,
-                    restock: restock(line.restock_type.as_deref()),
-                })
-                .collect(),
-        })
-        .collect()
+            amount: amount(&moved),
+            past_providers: gateways.into_iter().any(is_past_providers),
+            lines: refund.lines.iter().map(line).collect(),
+        }
+    };
+    refunds.iter().map(returned).collect()
 }

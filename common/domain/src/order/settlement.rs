@@ -1,8 +1,9 @@
 //! Decides what the payments of an agreement mean for its order. Everything here is pure.
 //!
-//! A payment counts for an order only in the order's currency, and the order is covered only when
-//! the payments reach its whole total. A buyer may have written the agreement's name into a
-//! payment, so a payment that is too small must not ship anything.
+//! A payment counts for an order only in the order's currency or in that in which the buyer saw
+//! the prices, and the order is covered only when the payments reach its whole total. A buyer may
+//! have written the agreement's name into a payment, so a payment that is too small must not ship
+//! anything. What the shop took itself adds up with the payments ([`super::account`]).
 //!
 //! An agreement can be paid several times, in cycles. The order itself is the first cycle. Each
 //! further cycle costs the order's total again, is settled by its own payments alone, and has a
@@ -14,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::FinancialStatus;
-use super::record::Record;
+use super::record::{Record, Totals};
 use crate::money::Currency;
 
 /// A cycle of an agreement (`metadata.fulfillment_cycle`), by the name that the merchant gave it.
@@ -69,9 +70,14 @@ pub struct Linked {
     pub currency: Currency,
     /// The amount that was captured.
     pub received: i64,
-    /// The amount that was refunded.
+    /// The part of it that is a tip. It pays for nothing, and is no money too much.
+    pub tip: i64,
+    /// The amount that went back: it was refunded, or the customer's bank has taken it for good.
     pub refunded: i64,
+    /// True when all of it went back.
     pub fully_refunded: bool,
+    /// True while the customer's bank has taken money of it and has not decided whose it is.
+    pub is_disputed: bool,
     /// When the payment was canceled, in Unix milliseconds. None for a payment that was paid
     /// nevertheless.
     pub canceled_at: Option<i64>,
@@ -108,8 +114,18 @@ pub struct Settlement {
     pub status: Option<FinancialStatus>,
     /// True when the payments pay for the whole order.
     pub covers: bool,
+    /// True while one of the payments is disputed. Nothing is shipped until that is decided.
+    pub is_disputed: bool,
     /// When the first of the payments was canceled, in Unix milliseconds.
     pub canceled_at: Option<i64>,
+    /// True when one of the payments is in a currency that is not the order's.
+    pub is_foreign: bool,
+    /// What was captured and what was refunded of each payment, in minor units of the order's
+    /// currency.
+    pub amounts: Vec<(i64, i64)>,
+    /// What the payment page took off and added, in minor units of the order's currency.
+    pub discount: i64,
+    pub added: i64,
 }
 
 impl Linked {
@@ -130,11 +146,6 @@ impl Payments {
         linked.filter(|it| it.cycle == *cycle).collect()
     }
 
-    /// The discount that checkout price_changes took off the price of a cycle, in minor units.
-    fn discount(&self, cycle: &Cycle, currency: Currency) -> i64 {
-        self.sum(cycle, currency, |change| change.discount)
-    }
-
     fn sum(&self, cycle: &Cycle, currency: Currency, amount: fn(&PriceChange) -> i64) -> i64 {
         let price_changes = self.price_changes.iter();
         let price_changes =
@@ -142,7 +153,7 @@ impl Payments {
         price_changes.fold(0, |sum, change| sum.saturating_add(amount(change)))
     }
 
-    /// True when these can be the payments of this order: all are in the order's currency, and
+    /// True when these can be the payments of this order: all are in a currency of the order, and
     /// the payments of each cycle come to no more than the order's total with the tax and
     /// shipping that the page added. Payments that do not fit are left to people to decide,
     /// because a buyer may have written the agreement's name into them.
@@ -151,13 +162,14 @@ impl Payments {
         let (Some(currency), Some(total)) = (totals.currency, totals.total) else {
             return false;
         };
+        let total = totals.current.map_or(total, |current| current.max(total));
         let mut received: BTreeMap<&Cycle, i64> = BTreeMap::new();
         for payment in self.linked.iter().filter(|it| it.is_paid()) {
-            if payment.currency != currency {
+            let Some((amount, _)) = in_order(totals, payment) else {
                 return false;
-            }
+            };
             let sum = received.entry(&payment.cycle).or_default();
-            *sum = sum.saturating_add(payment.received);
+            *sum = sum.saturating_add(amount);
         }
         received.iter().all(|(cycle, received)| {
             let added = self.sum(cycle, currency, |change| change.added);
@@ -166,60 +178,113 @@ impl Payments {
     }
 }
 
+/// What was captured without the tip and what was refunded of a payment, in minor units of the
+/// order's currency. The storefront says what its total is in the currency in which the buyer saw the prices, so an
+/// amount in that currency is the same part of the total. None in any other currency.
+fn in_order(totals: &Totals, payment: &Linked) -> Option<(i64, i64)> {
+    let received = payment.received.saturating_sub(payment.tip);
+    if Some(payment.currency) == totals.currency {
+        return Some((received, payment.refunded));
+    }
+    let seen = totals
+        .presentment
+        .filter(|seen| seen.currency == payment.currency)?;
+    let (ours, theirs) = match (totals.current, seen.current) {
+        (Some(ours), Some(theirs)) if ours > 0 && theirs > 0 => (ours, theirs),
+        _ => (totals.total?, seen.total),
+    };
+    let convert = |amount: i64| {
+        let ours = i128::from(amount) * i128::from(ours) / i128::from(theirs.max(1));
+        i64::try_from(ours).ok()
+    };
+    Some((convert(received)?, convert(payment.refunded)?))
+}
+
 /// Writes into the record what the payments of the first cycle come to now. The result depends
 /// only on the payments given here, and replaces what was written before.
 pub fn settle(record: &mut Record, payments: &Payments) {
-    record.settled = settled(record, payments, &Cycle::first());
+    let cycle = Cycle::first();
+    record.settled = amounts(&record.totals.value, payments, &cycle);
+    let covers = payments.is_subscription_paid || record.is_covered();
+    record.settled.decide(covers, &payments.of(&cycle));
 }
 
 /// What the payments of the further cycles come to, for each cycle by itself.
 pub fn cycles(record: &Record, payments: &Payments) -> BTreeMap<Cycle, Settlement> {
+    let totals = &record.totals.value;
+    let price = totals.current.or(totals.total);
     let named = payments.linked.iter().map(|it| &it.cycle);
     let further = named.filter(|cycle| !cycle.is_first());
     further
-        .map(|cycle| (cycle.clone(), settled(record, payments, cycle)))
+        .map(|cycle| {
+            let mut settled = amounts(totals, payments, cycle);
+            let reached = settled.reached();
+            let covers = reached > 0 && price.is_some_and(|price| reached >= price);
+            settled.decide(covers, &payments.of(cycle));
+            (cycle.clone(), settled)
+        })
         .collect()
 }
 
-fn settled(record: &Record, payments: &Payments, cycle: &Cycle) -> Settlement {
+/// The amounts of a cycle, of which nothing is decided yet.
+fn amounts(totals: &Totals, payments: &Payments, cycle: &Cycle) -> Settlement {
     let linked = payments.of(cycle);
-    let paid: Vec<&Linked> = linked.iter().copied().filter(|it| it.is_paid()).collect();
-    let by_subscription = payments.is_subscription_paid && cycle.is_first();
-    let covers = by_subscription || covers(record, &paid, payments, cycle);
-    let all_back = paid.iter().all(|it| it.fully_refunded);
-    let some_back = paid.iter().any(|it| it.refunded > 0);
-    let status = match () {
-        () if paid.is_empty() && covers => Some(FinancialStatus::Paid),
-        () if paid.is_empty() => None,
-        () if all_back => Some(FinancialStatus::Refunded),
-        () if some_back => Some(FinancialStatus::PartiallyRefunded),
-        () if covers => Some(FinancialStatus::Paid),
-        () => Some(FinancialStatus::PartiallyPaid),
+    let by_page = |amount| {
+        let currency = totals.currency;
+        currency.map_or(0, |currency| payments.sum(cycle, currency, amount))
     };
+    let paid: Vec<&&Linked> = linked.iter().filter(|it| it.is_paid()).collect();
+    let amounts = paid.iter().filter_map(|payment| {
+        let (received, back) = in_order(totals, payment)?;
+        // The provider may say that all of it is back before it is known how much came.
+        let all = payment.fully_refunded.then_some(received);
+        Some((received, back.max(all.unwrap_or(0))))
+    });
+    let amounts: Vec<(i64, i64)> = amounts.collect();
     Settlement {
-        status,
-        covers,
+        is_disputed: linked.iter().any(|it| it.is_disputed),
         canceled_at: linked.iter().filter_map(|it| it.canceled_at).min(),
+        is_foreign: amounts.len() < paid.len(),
+        amounts,
+        discount: by_page(|change| change.discount),
+        added: by_page(|change| change.added),
+        ..Settlement::default()
     }
 }
 
-/// True when the money that came in, together with the discount of the checkout page, reaches the
-/// order's total. The storefront's outstanding amount is not used, because the storefront may or
-/// may not know of these payments. A fully refunded payment does not count beside others that are
-/// not. When all payments were fully refunded they do count: the order was covered, and its money
-/// was given back.
-fn covers(record: &Record, paid: &[&Linked], payments: &Payments, cycle: &Cycle) -> bool {
-    let totals = &record.totals.value;
-    let (Some(currency), Some(total)) = (totals.currency, totals.total) else {
-        return false;
-    };
-    let all_back = paid.iter().all(|it| it.fully_refunded);
-    let received = paid
-        .iter()
-        .filter(|it| it.currency == currency && (all_back || !it.fully_refunded))
-        .fold(0_i64, |sum, it| sum.saturating_add(it.received));
-    let covered = received.saturating_add(payments.discount(cycle, currency));
-    covered > 0 && covered >= total
+/// Whether all that was captured went back. Of a payment of which only a refund is known, nobody
+/// knows it.
+pub(super) fn is_back((received, back): &(i64, i64)) -> bool {
+    *received > 0 && back >= received
+}
+
+impl Settlement {
+    /// What the payments and the discount of the payment page come to. A fully refunded payment
+    /// does not count beside others that are not. When all payments were fully refunded they do
+    /// count: the order was covered, and its money was given back.
+    pub(super) fn reached(&self) -> i64 {
+        let all_back = self.is_all_back();
+        let standing = self.amounts.iter().filter(|it| all_back || !is_back(it));
+        standing.fold(self.discount, |sum, (received, _)| {
+            sum.saturating_add(*received)
+        })
+    }
+
+    pub(super) fn is_all_back(&self) -> bool {
+        self.amounts.iter().all(is_back)
+    }
+
+    fn decide(&mut self, covers: bool, linked: &[&Linked]) {
+        let mut paid = linked.iter().filter(|it| it.is_paid()).peekable();
+        self.covers = covers;
+        self.status = match () {
+            () if paid.peek().is_none() => covers.then_some(FinancialStatus::Paid),
+            () if paid.clone().all(|it| it.fully_refunded) => Some(FinancialStatus::Refunded),
+            () if paid.any(|it| it.refunded > 0) => Some(FinancialStatus::PartiallyRefunded),
+            () if covers => Some(FinancialStatus::Paid),
+            () => Some(FinancialStatus::PartiallyPaid),
+        };
+    }
 }
 
 /// The status that the storefront reports or the one that follows from the payments, whichever is
@@ -228,6 +293,9 @@ pub fn status(
     storefront: Option<&FinancialStatus>,
     payments: Option<&FinancialStatus>,
 ) -> Option<FinancialStatus> {
+    use FinancialStatus::{Authorized, Paid, PartiallyPaid, PartiallyRefunded, Refunded};
+    let further = [Authorized, PartiallyPaid, Paid, PartiallyRefunded, Refunded];
+    let progress = |status| further.iter().position(|it| it == status);
     let further = match (storefront, payments) {
         (Some(a), Some(b)) if progress(b) > progress(a) => Some(b),
         (a, b) => a.or(b),
@@ -253,18 +321,4 @@ pub fn is_cancelled_by_payment(
         )
     );
     !was_paid && !has_money && payments.is_none()
-}
-
-fn progress(status: &FinancialStatus) -> u8 {
-    match status {
-        FinancialStatus::Pending
-        | FinancialStatus::Other(_)
-        | FinancialStatus::Expired
-        | FinancialStatus::Voided => 0,
-        FinancialStatus::Authorized => 1,
-        FinancialStatus::PartiallyPaid => 2,
-        FinancialStatus::Paid => 3,
-        FinancialStatus::PartiallyRefunded => 4,
-        FinancialStatus::Refunded => 5,
-    }
 }

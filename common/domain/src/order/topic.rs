@@ -19,7 +19,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 pub enum Topic {
     #[strum(serialize = "orders/create")]
     Create,
-    #[strum(serialize = "orders/updated")]
+    #[strum(to_string = "orders/updated", serialize = "orders/partially_fulfilled")]
     Updated,
     #[strum(serialize = "orders/paid")]
     Paid,

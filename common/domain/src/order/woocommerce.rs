@@ -1,16 +1,68 @@
 //! Orders of WooCommerce (its REST API, version 3, which its webhooks send). They are read into
-//! the same [`Order`] by the same rules: what rows are keyed by, paid in or ordered by must be
-//! right, and anything else that is wrong is taken as absent.
+//! the same [`Order`] by the same rules: without its id an order is unreadable, and anything else
+//! that is wrong is taken as absent.
 //!
 //! WooCommerce has one status for what we keep apart: whether an order is paid, shipped and
-//! cancelled. Each status says all three.
+//! cancelled. Any status can follow any other one, so the newest decides.
 
+use super::read::{Unread, address, currency, money, pact_id, quantity, required, short, text};
 use super::{
     Customer, FinancialStatus, FulfillmentStatus, ID_CHARS, Line, Order, PresentFields, Refund,
-    Transaction, address, currency, money, pact_id, quantity, required, short, text, unique,
+    Terms, TermsKind, Transaction,
 };
-use crate::json::{self, At, Field, Problem, Unreadable, fields};
+use crate::json::{self, At, Field, Unreadable, fields};
 use crate::money::{Currency, Money};
+
+/// What a status says.
+#[derive(Clone, Copy, PartialEq)]
+enum Says {
+    /// No money has come, or it has gone back to where it came from.
+    Unpaid,
+    /// A part was paid.
+    PaidInPart,
+    /// It is to be shipped. It is paid if it has a date of payment, and otherwise the buyer pays
+    /// on delivery.
+    ToShip,
+    /// As before, and it is shipped.
+    Shipped,
+    Refunded,
+    Cancelled,
+    /// It was moved to the trash. Shops also tidy away orders that they have shipped.
+    Trashed,
+}
+
+/// The statuses of WooCommerce and of its plugins for deposits. Any other one is of a plugin that
+/// nobody here knows: it says nothing, and what an earlier status said still holds.
+const STATUSES: [(&str, Says); 15] = [
+    // woocommerce.com/document/managing-orders/order-statuses: "unpaid", "awaiting payment".
+    ("pending", Says::Unpaid),
+    // The same page: "stock is reduced, but you need to confirm payment". A dispute or a bounced
+    // debit brings a paid order back to it (woocommerce-gateway-stripe, on charge.dispute.created).
+    ("on-hold", Says::Unpaid),
+    // The same page: "payment failed or was declined". A late debit fails after `processing`.
+    ("failed", Says::Unpaid),
+    // WooCommerce Blocks, DraftOrders: a checkout that nobody has sent.
+    ("checkout-draft", Says::Unpaid),
+    // WordPress, post statuses: an order that somebody writes by hand.
+    ("draft", Says::Unpaid),
+    ("auto-draft", Says::Unpaid),
+    // WooCommerce Deposits, order statuses.
+    ("pending-deposit", Says::Unpaid),
+    ("scheduled-payment", Says::Unpaid),
+    // mollie/WooCommerce#138 and #290: a deposit was paid, and the order has a date of payment.
+    ("partial-payment", Says::PaidInPart),
+    ("partially-paid", Says::PaidInPart),
+    // wc_get_is_paid_statuses. Cash on delivery has no date until `completed`
+    // (WC_Gateway_COD::change_payment_complete_order_status).
+    ("processing", Says::ToShip),
+    ("completed", Says::Shipped),
+    ("refunded", Says::Refunded),
+    // wc_cancel_unpaid_orders cancels after the hold-stock time, and a late payment brings the
+    // order to `processing` (woocommerce#20928, #14625).
+    ("cancelled", Says::Cancelled),
+    // wp_trash_post. `order.restored` reports the status that it had before.
+    ("trash", Says::Trashed),
+];
 
 fields! { Body {
     id, number, status, currency, total, total_tax, date_created_gmt, date_modified_gmt,
@@ -24,26 +76,32 @@ fields! { Billing { email, phone, first_name, last_name } }
 pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     let body: Body = json::object(body)?;
     let id = required(body.id.id()).at("id")?;
-    let currency = currency(body.currency).at("currency")?;
-    let total = money(body.total, currency).at("total")?;
-    let created_at = body.date_created_gmt.instant().unwrap_or_default();
-    let updated_at = body
-        .date_modified_gmt
-        .instant()
-        .at("date_modified_gmt")?
-        .or(created_at);
-    let refunds = refunds(body.refunds, currency)?;
+    let mut unread = Unread::default();
+    let currency = unread.or_none(currency(body.currency), "currency");
+    let total = unread.or_none(money(body.total, currency), "total");
+    let tax = unread.or_none(money(body.total_tax, currency), "total_tax");
+    let created_at = unread.or_none(body.date_created_gmt.instant(), "date_created_gmt");
+    let updated_at = unread.or_none(body.date_modified_gmt.instant(), "date_modified_gmt");
+    let updated_at = updated_at.or(created_at);
+    let lines = lines(body.line_items, &mut unread);
+    let refunds = refunds(body.refunds, currency, &mut unread);
     let status = text(body.status);
+    let known = |(name, _): &&(&str, Says)| Some(*name) == status.as_deref();
+    let says = STATUSES.iter().find(known).map(|(_, says)| *says);
     let reported = Reported {
-        status: status.as_deref(),
-        is_paid: !body.date_paid_gmt.is_nothing(),
+        says,
+        has_date: body
+            .date_paid_gmt
+            .is_present()
+            .then(|| !body.date_paid_gmt.is_nothing()),
         is_completed: !body.date_completed_gmt.is_nothing(),
-        refunded: refunded(&refunds),
+        refunded: refunds.as_deref().map_or(0, refunded),
         total,
     };
     let billing: Option<Billing> = body.billing.object().unwrap_or_default();
     let billing = billing.unwrap_or_default();
     let number = short(body.number, ID_CHARS);
+    let financial_status = reported.financial();
     Ok(Order {
         id,
         order_number: body.number.integer().unwrap_or_default(),
@@ -54,41 +112,52 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         currency,
         total,
         subtotal: None,
-        tax: money(body.total_tax, currency).unwrap_or_default(),
+        tax,
+        current: None,
         outstanding: None,
-        financial_status: reported.financial(),
+        cash_rounding: 0,
+        presentment: None,
+        terms: reported.terms(),
+        own_credit: false,
         fulfillment_status: reported.fulfillment(),
-        cancelled_at: updated_at.filter(|_| reported.is_cancelled()),
+        cancelled_at: reported.is_cancelled().then(|| updated_at.unwrap_or(0)),
+        can_come_back: true,
         cancel_reason: None,
         created_at,
         updated_at,
-        lines: lines(body.line_items)?,
+        triggered_at: None,
         shipping_address: address(body.shipping),
         billing_address: address(body.billing),
         fulfillments: Vec::new(),
         pact_id: pact_id(body.meta_data),
         present_fields: PresentFields {
             name: body.number.is_present(),
-            total: body.total.is_present() && body.currency.is_present(),
-            financial_status: status.is_some(),
-            fulfillment_status: status.is_some(),
-            cancelled_at: status.is_some(),
-            lines: body.line_items.is_present(),
+            total: body.total.is_present() && currency.is_some(),
+            financial_status: financial_status.is_some(),
+            fulfillment_status: says.is_some(),
+            cancelled_at: says.is_some(),
+            lines: body.line_items.is_present() && lines.is_some(),
             outstanding: false,
             customer: body.customer_id.is_present(),
             contact: body.billing.is_present(),
             addresses: body.billing.is_present() || body.shipping.is_present(),
-            refunds: body.refunds.is_present(),
+            refunds: body.refunds.is_present() && refunds.is_some(),
+            terms: financial_status.is_some(),
         },
-        refunds,
+        financial_status,
+        lines: lines.unwrap_or_default(),
+        refunds: refunds.unwrap_or_default(),
+        unread: unread.0,
     })
 }
 
 /// What an order's status and dates say of it.
-struct Reported<'a> {
-    status: Option<&'a str>,
-    /// It was paid once.
-    is_paid: bool,
+struct Reported {
+    /// None when nobody knows the status.
+    says: Option<Says>,
+    /// It has a date of payment. None for a body that was cut to other keys: then the status
+    /// decides.
+    has_date: Option<bool>,
     /// All was shipped once.
     is_completed: bool,
     /// Minor units that went back.
@@ -96,17 +165,16 @@ struct Reported<'a> {
     total: Option<Money>,
 }
 
-impl Reported<'_> {
-    /// `processing` and `completed` are the statuses that WooCommerce itself counts as paid. One
-    /// that a plugin has added says nothing, so the date of the payment does.
+impl Reported {
     fn financial(&self) -> Option<FinancialStatus> {
-        Some(match self.status? {
-            "refunded" => FinancialStatus::Refunded,
-            "processing" | "completed" => self.paid(),
-            "pending" | "on-hold" | "failed" | "checkout-draft" => FinancialStatus::Pending,
-            "cancelled" if !self.is_paid => FinancialStatus::Voided,
-            _ if self.is_paid => self.paid(),
-            _ => FinancialStatus::Pending,
+        Some(match self.says? {
+            Says::Refunded => FinancialStatus::Refunded,
+            Says::PaidInPart => FinancialStatus::PartiallyPaid,
+            Says::ToShip | Says::Shipped if self.has_date != Some(false) => self.paid(),
+            Says::Cancelled if self.has_date == Some(true) => self.paid(),
+            Says::ToShip | Says::Shipped | Says::Unpaid => FinancialStatus::Pending,
+            Says::Cancelled => FinancialStatus::Voided,
+            Says::Trashed => return None,
         })
     }
 
@@ -119,18 +187,26 @@ impl Reported<'_> {
         }
     }
 
+    fn terms(&self) -> Option<Terms> {
+        (self.says == Some(Says::ToShip) && self.has_date == Some(false)).then_some(Terms {
+            kind: TermsKind::CashOnDelivery,
+            due_at: None,
+        })
+    }
+
     /// What was shipped stays so when the money goes back.
     fn fulfillment(&self) -> Option<FulfillmentStatus> {
-        let is_fulfilled = match self.status? {
-            "completed" => true,
-            "refunded" | "cancelled" => self.is_completed,
+        let is_fulfilled = match self.says? {
+            Says::Shipped => true,
+            Says::Refunded | Says::Cancelled | Says::Trashed => self.is_completed,
             _ => false,
         };
         is_fulfilled.then_some(FulfillmentStatus::Fulfilled)
     }
 
     fn is_cancelled(&self) -> bool {
-        self.status == Some("cancelled")
+        let is_trashed = self.says == Some(Says::Trashed) && !self.is_completed;
+        is_trashed || self.says == Some(Says::Cancelled)
     }
 }
 
@@ -147,56 +223,56 @@ fn customer(id: Field, billing: &Billing) -> Option<Customer> {
 }
 
 /// What is sold is a variation of a product, or the product itself: then its variation is 0.
-fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
+fn lines(field: Field, unread: &mut Unread) -> Option<Vec<Line>> {
     fields! { Fields { id, name, product_id, variation_id, quantity, price, sku } }
 
-    let lines = field.list::<Fields>().at("line_items")?;
-    let lines = lines.into_iter().map(|fields| {
+    let lines = unread.list::<Fields>(field, "line_items")?;
+    let read = |fields: Fields| {
         let variation = fields.variation_id.id().unwrap_or_default();
         let product = || fields.product_id.id().unwrap_or_default();
-        Ok(Line {
-            id: required(fields.id.id()).at("line_items[].id")?,
+        Some(Line {
+            id: unread.or_none(required(fields.id.id()).map(Some), "line_items[].id")?,
             variant_id: variation.or_else(product),
             title: text(fields.name),
-            quantity: quantity(fields.quantity).at("line_items[].quantity")?,
+            quantity: unread.or_none(quantity(fields.quantity), "line_items[].quantity"),
             price: fields.price.decimal().unwrap_or_default(),
             sku: short(fields.sku, ID_CHARS),
-            fulfillment_status: None,
+            ..Line::default()
         })
-    });
-    unique(lines, |line| line.id, "line_items[].id")
+    };
+    let lines = lines.into_iter().filter_map(read).collect();
+    Some(unread.unique(lines, |line| line.id, "line_items[].id"))
 }
 
 /// Each is an id and an amount below zero; of which lines it is, the order does not say.
-fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unreadable> {
+fn refunds(field: Field, currency: Option<Currency>, unread: &mut Unread) -> Option<Vec<Refund>> {
     fields! { Fields { id, total } }
 
-    let refunds = field.list::<Fields>().at("refunds")?;
-    let refunds = refunds.into_iter().map(|fields| {
-        let id = required(fields.id.id()).at("refunds[].id")?;
-        let amount = match (fields.total.decimal().unwrap_or_default(), currency) {
-            (Some(total), Some(currency)) => Some(
-                Money::parse_decimal(total.trim_start_matches('-'), currency)
-                    .map_err(Problem::from)
-                    .at("refunds[].total")?,
-            ),
-            _ => None,
-        };
+    let refunds = unread.list::<Fields>(field, "refunds")?;
+    let read = |fields: Fields| {
+        let id = unread.or_none(required(fields.id.id()), "refunds[].id");
+        let amount = unread.or_none(money(fields.total, currency), "refunds[].total");
         let moved = Transaction {
             id,
             parent_id: None,
             kind: Some("refund".to_owned()),
             status: Some("success".to_owned()),
-            amount,
+            amount: amount.map(|amount| Money {
+                minor: amount.minor.saturating_abs(),
+                ..amount
+            }),
+            in_shop: None,
+            gateway: None,
         };
-        Ok(Refund {
+        Refund {
             id,
             created_at: None,
             transactions: vec![moved],
             lines: Vec::new(),
-        })
-    });
-    unique(refunds, |refund| refund.id, "refunds[].id")
+        }
+    };
+    let refunds = refunds.into_iter().map(read).collect();
+    Some(unread.unique(refunds, |refund| refund.id, "refunds[].id"))
 }
 
 fn refunded(refunds: &[Refund]) -> i64 {

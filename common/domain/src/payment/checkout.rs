@@ -136,8 +136,10 @@ impl Record {
                     id: self.payment_intent.as_ref()?.value.clone(),
                     currency: currency.value,
                     received: total.value,
+                    tip: 0,
                     refunded: 0,
                     fully_refunded: false,
+                    is_disputed: false,
                     canceled_at: None,
                     cycle: self.cycle(),
                 })

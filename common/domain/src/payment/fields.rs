@@ -1,7 +1,7 @@
 //! Reads the kinds of fields that all of the payment provider's objects have in common.
 
 use super::Email;
-use crate::json::{Field, Problem, fields};
+use crate::json::{At, Field, Problem, Unreadable, fields};
 use crate::money::{Currency, Money};
 use crate::order::ID_CHARS;
 use crate::time::Timestamp;
@@ -60,6 +60,15 @@ pub(super) fn link(field: Field) -> Result<Option<String>, Problem> {
     match field.object::<Expanded>()? {
         Some(expanded) => required(id(expanded.id)).map(Some),
         None => id(field),
+    }
+}
+
+/// The id of the payment that something belongs to: the intent's, or the charge's own for a charge that was made without
+/// an intent.
+pub(super) fn payment_id(intent: Field, charge: Field) -> Result<String, Unreadable> {
+    match link(intent).at("data.object.payment_intent")? {
+        None => required(link(charge)).at("data.object.charge"),
+        Some(intent) => Ok(intent),
     }
 }
 

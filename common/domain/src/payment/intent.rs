@@ -5,7 +5,7 @@ use super::fields::{
 };
 use super::{Email, Status};
 use crate::json::{At, Field, Unreadable, fields};
-use crate::money::Money;
+use crate::money::{Currency, Money};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -14,6 +14,8 @@ pub struct Intent {
     pub amount: Money,
     /// The amount that was captured.
     pub received: Money,
+    /// The part of it that is a tip, in minor units.
+    pub tip: i64,
     pub status: Option<Status>,
     /// Names the agreement that the payment is for.
     pub metadata: Metadata,
@@ -51,6 +53,7 @@ pub struct PaymentError {
 fields! { Fields {
     object, id, amount, amount_received, currency, status, metadata, transfer_group, customer,
     receipt_email, latest_charge, charges, invoice, last_payment_error, cancellation_reason,
+    amount_details,
 }}
 
 impl Intent {
@@ -72,6 +75,7 @@ impl Intent {
             id,
             amount,
             received: received.unwrap_or(unknown_amount),
+            tip: tip(it.amount_details, currency).map_or(0, |tip| tip.minor),
             status,
             metadata: metadata(it.metadata),
             transfer_group: reference(it.transfer_group),
@@ -86,6 +90,15 @@ impl Intent {
             cancellation_reason: text(it.cancellation_reason),
         })
     }
+}
+
+fn tip(details: Field, currency: Currency) -> Option<Money> {
+    fields! { Details { tip } }
+    fields! { Tip { amount } }
+
+    let details: Details = details.object().ok()??;
+    let tip: Tip = details.tip.object().ok()??;
+    money(tip.amount, currency).ok()?
 }
 
 /// Versions of the API before 2022-11-15 list the charges themselves, the latest first.

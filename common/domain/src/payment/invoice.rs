@@ -21,6 +21,11 @@ pub struct Invoice {
     /// The time until which the invoice pays for its subscription, in Unix seconds: the latest end of a
     /// period among the lines that bill the subscription itself. None for a trial.
     pub period_end: Option<i64>,
+    /// True when it gives the price of time back that was paid before and will not be used, as after a change to another
+    /// interval. Then what earlier invoices paid for counts no more.
+    pub credits_unused_time: bool,
+    /// When it was made, in Unix seconds.
+    pub created: Option<i64>,
     pub pact_id: Option<String>,
     /// Bodies have the charge and the intent only before 2025-03-31.
     pub charge: Option<String>,
@@ -28,7 +33,7 @@ pub struct Invoice {
 }
 
 fields! { Fields {
-    object, id, subscription, subscription_details, parent, customer, amount_paid, total, currency,
+    object, id, created, subscription, subscription_details, parent, customer, amount_paid, total, currency,
     billing_reason, lines, metadata, charge, payment_intent,
 }}
 
@@ -58,13 +63,15 @@ impl Invoice {
             total: it.total.integer().unwrap_or_default(),
             billing_reason: text(it.billing_reason),
             period_end: None,
+            credits_unused_time: false,
+            created: seconds(it.created).unwrap_or_default(),
             pact_id: pact_id(it.metadata)
                 .or_else(|| pact_id(later.metadata))
                 .or_else(|| pact_id(earlier.metadata)),
             charge: link(it.charge).at("data.object.charge")?,
             payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
         };
-        invoice.period_end = invoice.latest_end(it.lines)?;
+        invoice.read_lines(it.lines)?;
         Ok(invoice)
     }
 
@@ -100,21 +107,42 @@ impl Line<'_> {
     /// added, and for the price difference when a plan changes within a period that was already
     /// billed. A line that does not say what it bills is taken as one of the subscription.
     fn is_of(&self, subscription: &str) -> bool {
-        let parent: LineParent = self.parent.object().unwrap_or_default().unwrap_or_default();
-        let details = parent.subscription_item_details;
-        let details: ItemDetails = details.object().unwrap_or_default().unwrap_or_default();
         let says = |field: Field, word: &str| text(field).is_none_or(|reported| reported == word);
-        let is_proration = |field: Field| field.boolean() == Ok(Some(true));
-        let is_anothers = |field: Field| {
+        says(self.r#type, "subscription")
+            && says(self.parent().r#type, "subscription_item_details")
+            && !self.is_proration()
+            && !self.is_anothers(subscription)
+    }
+
+    fn is_anothers(&self, subscription: &str) -> bool {
+        let named = [self.subscription, self.details().subscription];
+        named.into_iter().any(|field| {
             let reported = link(field).unwrap_or_default();
             reported.is_some_and(|reported| reported != subscription)
-        };
-        says(self.r#type, "subscription")
-            && says(parent.r#type, "subscription_item_details")
-            && !is_proration(self.proration)
-            && !is_proration(details.proration)
-            && !is_anothers(self.subscription)
-            && !is_anothers(details.subscription)
+        })
+    }
+
+    fn is_proration(&self) -> bool {
+        let said = [self.proration, self.details().proration];
+        said.into_iter()
+            .any(|field| field.boolean() == Ok(Some(true)))
+    }
+
+    fn parent(&self) -> LineParent<'_> {
+        self.parent.object().unwrap_or_default().unwrap_or_default()
+    }
+
+    fn details(&self) -> ItemDetails<'_> {
+        let details = self.parent().subscription_item_details;
+        details.object().unwrap_or_default().unwrap_or_default()
+    }
+
+    /// True when the line gives the price of unused time of this subscription back.
+    fn is_credit_of(&self, subscription: &str) -> bool {
+        let amount = self.amount.integer().unwrap_or_default();
+        amount.is_some_and(|amount| amount < 0)
+            && self.is_proration()
+            && !self.is_anothers(subscription)
     }
 
     /// True when the line bills something, even if discounts take off all of it. A line of a
@@ -132,18 +160,19 @@ impl Line<'_> {
 }
 
 impl Invoice {
-    fn latest_end(&self, lines: Field) -> Result<Option<i64>, Unreadable> {
+    fn read_lines(&mut self, lines: Field) -> Result<(), Unreadable> {
         fields! { Lines { data } }
 
         fields! { Period { end } }
 
-        let Some(subscription) = &self.subscription else {
-            return Ok(None);
+        let Some(subscription) = self.subscription.as_deref() else {
+            return Ok(());
         };
         let lines = lines.object::<Lines>().at("data.object.lines")?;
         let lines = lines.unwrap_or_default().data.list::<Line>();
-        let mut latest = None;
+        let (mut latest, mut is_credited) = (None, false);
         for line in lines.at("data.object.lines.data")? {
+            is_credited |= line.is_credit_of(subscription);
             if !line.is_of(subscription) || !line.is_billed().unwrap_or(self.is_of_worth()) {
                 continue;
             }
@@ -152,6 +181,8 @@ impl Invoice {
             let end = seconds(period.unwrap_or_default().end);
             latest = latest.max(end.at("data.object.lines.data[].period.end")?);
         }
-        Ok(latest)
+        self.period_end = latest;
+        self.credits_unused_time = is_credited;
+        Ok(())
     }
 }

@@ -8,7 +8,9 @@
 //! | captured | the provider                            | held                       | received |
 //! | released | held                                    | released to the agreement  | received |
 //! | refunded | released to the agreement, without: held | credited to the customer  | refunded |
+//! | disputed | released to the agreement, without: held | disputed                   | disputed |
 //!
+//! A refund that failed and a dispute that was won are posted back.
 //! When a refund is known before its capture, its account is below zero until the capture is
 //! known. When the agreement, the customer or the currency turns out to be another one, the entry
 //! is taken back from the old account and made in the new one.
@@ -31,6 +33,8 @@ pub enum Account {
     Released(String),
     /// Money that was refunded, by the provider's customer where one is known.
     Credited(Option<String>),
+    /// Money that a customer's bank has taken back, and holds or has kept.
+    Disputed,
 }
 
 /// What a posting is for.
@@ -40,6 +44,7 @@ pub enum LedgerEntry {
     Captured,
     Released,
     Refunded,
+    Disputed,
 }
 
 /// The amount in minor units that an account gains, or loses when it is below zero.
@@ -59,6 +64,7 @@ pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
         LedgerEntry::Captured,
         LedgerEntry::Released,
         LedgerEntry::Refunded,
+        LedgerEntry::Disputed,
     ] {
         let mut sums: BTreeMap<(Account, Currency), i64> = BTreeMap::new();
         let mut post = |record: &Record, sign: i64| {
@@ -96,8 +102,9 @@ fn flow(record: &Record, entry: LedgerEntry) -> (Account, Account, i64) {
         LedgerEntry::Released => (Account::Held, agreement, record.received),
         LedgerEntry::Refunded => {
             let customer = Account::Credited(text(&record.customer));
-            (agreement, customer, record.refunded)
+            (agreement, customer, record.refunded())
         }
+        LedgerEntry::Disputed => (agreement, Account::Disputed, record.disputed()),
     }
 }
 
@@ -108,6 +115,7 @@ impl fmt::Display for Account {
             Account::Provider => f.write_str("provider"),
             Account::Held => f.write_str("held"),
             Account::Released(agreement) => write!(f, "released:{agreement}"),
+            Account::Disputed => f.write_str("disputed"),
             Account::Credited(None) => f.write_str("credited"),
             Account::Credited(Some(customer)) => write!(f, "credited:{customer}"),
         }

@@ -2,7 +2,8 @@
 //! Everything here is computed from the record alone, so the sequence in which the events came
 //! makes no difference.
 
-use super::record::{Record, text};
+use super::dispute;
+use super::record::{Disputed, Record, text};
 use super::status::Status;
 use crate::order::settlement::Cycle;
 
@@ -12,6 +13,10 @@ pub enum State {
     Succeeded,
     PartiallyRefunded,
     Refunded,
+    /// The customer's bank has taken the money back and has not decided whose it is.
+    Disputed,
+    /// The customer's bank has taken all that was left.
+    ChargedBack,
     Canceled,
     /// The latest attempt failed, and another attempt may follow.
     RequiresPaymentMethod,
@@ -22,11 +27,13 @@ pub enum State {
 
 impl State {
     /// The states that are not the provider's own status.
-    pub const KNOWN: [State; 5] = [
+    pub const KNOWN: [State; 7] = [
         State::RequiresPaymentMethod,
         State::Succeeded,
         State::PartiallyRefunded,
         State::Refunded,
+        State::Disputed,
+        State::ChargedBack,
         State::Canceled,
     ];
 
@@ -35,6 +42,8 @@ impl State {
             State::Succeeded => "succeeded",
             State::PartiallyRefunded => "partially_refunded",
             State::Refunded => "refunded",
+            State::Disputed => "disputed",
+            State::ChargedBack => "charged_back",
             State::Canceled => "canceled",
             State::RequiresPaymentMethod => "requires_payment_method",
             State::Other(status) => status.as_str(),
@@ -47,10 +56,14 @@ impl Record {
     /// The state of the payment. Money that came in counts before everything else, and a canceled
     /// payment is not tried again.
     pub fn state(&self) -> State {
-        let all = self.received > 0 && self.refunded >= self.received;
-        if self.fully_refunded || all {
+        let refunded = self.refunded();
+        if self.is_disputed() {
+            State::Disputed
+        } else if self.is_refunded_in_full() || (self.received > 0 && refunded >= self.received) {
             State::Refunded
-        } else if self.refunded > 0 {
+        } else if self.lost() > 0 && self.kept() == 0 {
+            State::ChargedBack
+        } else if refunded > 0 {
             State::PartiallyRefunded
         } else if self.succeeded {
             State::Succeeded
@@ -64,9 +77,12 @@ impl Record {
         }
     }
 
-    /// True when money came in, even if that is only known because some of it was refunded.
+    /// True when money came in, even if that is only known because some of it went back.
     pub fn is_paid(&self) -> bool {
-        self.succeeded || self.refunded > 0
+        self.succeeded
+            || !self.returned.is_empty()
+            || !self.refunds.is_empty()
+            || !self.disputes.is_empty()
     }
 
     pub fn agreement(&self) -> Option<&str> {
@@ -78,12 +94,13 @@ impl Record {
         Cycle::named(text(&self.cycle))
     }
 
-    /// What was captured less what was refunded, in minor units.
+    /// What was captured less what was refunded and what the customer's bank has kept, in minor units.
     pub fn kept(&self) -> i64 {
-        if self.fully_refunded {
+        if self.is_refunded_in_full() {
             return 0;
         }
-        self.received.saturating_sub(self.refunded).max(0)
+        let back = self.refunded().saturating_add(self.lost());
+        self.received.saturating_sub(back).max(0)
     }
 }
 
@@ -102,12 +119,21 @@ pub enum Change {
     Refunded {
         by: i64,
     },
+    /// Refunds of this many minor units have failed.
+    RefundFailed {
+        by: i64,
+    },
+    /// The customer's bank says whose this many minor units are.
+    Disputed {
+        status: dispute::Status,
+        minor: i64,
+    },
 }
 
 /// The changes from one record of a payment to a later one, in the sequence in which they are
 /// reported. `Succeeded`, `Canceled` and `AgreementLinked` come at most once in the life of a payment.
-/// `Failed` and `Canceled` never come after money came in. The amounts of all `Refunded` add up
-/// to the record's `refunded`.
+/// `Failed` and `Canceled` never come after money came in. The amounts of all `Refunded`, less those of all
+/// `RefundFailed`, add up to what was refunded.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let known = |fact: fn(&Record) -> bool| before.is_some_and(fact);
     let mut changes = Vec::new();
@@ -126,11 +152,34 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
         (Some(was), Some(is)) if was != is => changes.push(Change::AgreementChanged),
         _ => {}
     }
-    let by = after.refunded - before.map_or(0, |before| before.refunded);
-    if by > 0 {
-        changes.push(Change::Refunded { by });
+    match after.refunded() - before.map_or(0, Record::refunded) {
+        by @ 1.. => changes.push(Change::Refunded { by }),
+        0 => {}
+        by => changes.push(Change::RefundFailed { by: -by }),
+    }
+    for (id, dispute) in &after.disputes {
+        let was = before.and_then(|before| before.disputes.get(id));
+        let Disputed { status, minor, .. } = *dispute;
+        if was.is_none_or(|was| was.status != status) && status != dispute::Status::Inquiry {
+            changes.push(Change::Disputed { status, minor });
+        }
     }
     changes
+}
+
+/// The ids of the refunds that have failed from one record of a payment to a later one.
+pub fn failed_refunds<'a>(
+    before: Option<&'a Record>,
+    after: &'a Record,
+) -> impl Iterator<Item = &'a str> {
+    let had_failed = move |id: &str| {
+        let was = before.and_then(|before| before.refunds.get(id));
+        was.is_some_and(|refund| refund.failed.is_some())
+    };
+    let failed = after.refunds.iter().filter(|(_, it)| it.failed.is_some());
+    failed
+        .filter(move |(id, _)| !had_failed(id))
+        .map(|(id, _)| id.as_str())
 }
 
 /// True when `after` has a failed attempt that `before` does not have. Two events of one attempt

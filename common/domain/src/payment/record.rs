@@ -6,12 +6,14 @@
 //! times, and two of them may report one change. A fact that was reported is never taken back,
 //! amounts that the provider counts up only grow, and of all other fields the newest value stays.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::charge::Charge;
 use super::intent::{Intent, PaymentError};
 use super::status::Status;
-use super::{Email, Event, EventType, Object};
+use super::{Dispute, Email, Event, EventType, Object, Refund, dispute, refund};
 use crate::money::Currency;
 use crate::record::{Class, Forget, Rest, member, newest, things};
 
@@ -61,9 +63,16 @@ pub struct Record {
     pub failure: Option<Part<PaymentError>>,
     /// The amount that was captured. Zero until the payment succeeded.
     pub received: i64,
-    /// The amount that was refunded.
-    pub refunded: i64,
-    pub fully_refunded: bool,
+    /// The part of it that is a tip, which no order costs.
+    pub tip: i64,
+    /// What the charge's events say was refunded in all, by their time in Unix seconds.
+    pub returned: BTreeMap<i64, Returned>,
+    /// The refunds that have events of their own, by their ids.
+    #[thing]
+    pub refunds: BTreeMap<String, Refunded>,
+    /// By their ids.
+    #[thing]
+    pub disputes: BTreeMap<String, Disputed>,
     #[required]
     pub currency: Part<Currency>,
     pub amount: Option<Part<i64>>,
@@ -91,6 +100,36 @@ pub struct Record {
     pub rest: Rest,
 }
 
+/// What a charge says was refunded of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, row::Record)]
+pub struct Returned {
+    pub minor: i64,
+    /// True when it says that all of it was.
+    pub all: bool,
+}
+
+/// What its own events say of a refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refunded {
+    pub minor: i64,
+    /// When it was made, in Unix seconds.
+    pub made: i64,
+    pub succeeded: bool,
+    /// When it was first said that it failed, in Unix seconds.
+    pub failed: Option<i64>,
+}
+
+/// What its events say of a dispute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Disputed {
+    /// The time of the newest event, in Unix seconds.
+    pub at: i64,
+    pub status: dispute::Status,
+    pub minor: i64,
+    /// A code of the provider, such as `fraudulent`.
+    pub reason: Option<String>,
+}
+
 /// Ten thousand years, in seconds: what is so much older is older than every event.
 const BEFORE_ALL: i64 = 10_000 * 365 * 24 * 60 * 60;
 
@@ -105,6 +144,51 @@ impl Record {
         self.amount.as_ref().map_or(0, |part| part.value)
     }
 
+    /// The amount that went back to the customer, in minor units. A charge counts a refund until it fails. So of each
+    /// amount that a charge has reported those refunds are subtracted that it counted and that failed later.
+    pub fn refunded(&self) -> i64 {
+        let reported = self.returned.iter();
+        let reported = reported.map(|(at, said)| said.minor.saturating_sub(self.failed_after(*at)));
+        let succeeded = self.refunds.values();
+        let succeeded = succeeded.filter(|it| it.succeeded && it.failed.is_none());
+        let succeeded = succeeded.fold(0_i64, |sum, it| sum.saturating_add(it.minor));
+        reported.fold(succeeded, i64::max)
+    }
+
+    /// True when a charge says that all of it was refunded, and none of these refunds failed.
+    pub fn is_refunded_in_full(&self) -> bool {
+        let mut reported = self.returned.iter();
+        reported.any(|(at, said)| said.all && self.failed_after(*at) == 0)
+    }
+
+    /// What a charge counted at this time and what failed since, in minor units.
+    fn failed_after(&self, at: i64) -> i64 {
+        let failed = self.refunds.values();
+        let failed = failed.filter(|it| it.made <= at && it.failed.is_some_and(|then| at <= then));
+        failed.fold(0, |sum, it| sum.saturating_add(it.minor))
+    }
+
+    /// What the customer's bank holds or has kept, in minor units.
+    pub fn disputed(&self) -> i64 {
+        self.in_disputes(|status| matches!(status, dispute::Status::Open | dispute::Status::Lost))
+    }
+
+    /// What the customer's bank has kept, in minor units.
+    pub fn lost(&self) -> i64 {
+        self.in_disputes(|status| status == dispute::Status::Lost)
+    }
+
+    /// True as long as a bank has the money and has not decided.
+    pub fn is_disputed(&self) -> bool {
+        let mut disputes = self.disputes.values();
+        disputes.any(|it| it.status == dispute::Status::Open)
+    }
+
+    fn in_disputes(&self, counts: fn(dispute::Status) -> bool) -> i64 {
+        let disputes = self.disputes.values().filter(|it| counts(it.status));
+        disputes.fold(0, |sum, it| sum.saturating_add(it.minor))
+    }
+
     /// The id of the payment that an event is about, and the record of this event. The id is the
     /// intent's, or the charge's own for a charge that was made without an intent. None for an
     /// event that is about a session or an invoice.
@@ -117,7 +201,11 @@ impl Record {
             Object::Charge(charge) => {
                 Some((charge.payment_id(), Self::of_charge(charge, &version)))
             }
-            Object::Session(_) | Object::Invoice(_) => None,
+            Object::Refund(refund) => Some((&refund.payment_id, Self::of_refund(refund, &version))),
+            Object::Dispute(dispute) => {
+                Some((&dispute.payment_id, Self::of_dispute(dispute, &version)))
+            }
+            Object::Session(_) | Object::Invoice(_) | Object::Subscription(_) => None,
         }
     }
 
@@ -141,9 +229,7 @@ impl Record {
             canceled: canceled.then_some(version.created),
             failure: version.optional_part(failure.as_ref()),
             received: if succeeded { intent.received.minor } else { 0 },
-            refunded: 0,
-            fully_refunded: false,
-            currency: version.part(intent.amount.currency),
+            tip: if succeeded { intent.tip } else { 0 },
             amount: Some(version.part(intent.amount.minor)),
             status: version.optional_part(status),
             pact_id: version.optional_part(intent.metadata.pact_id.as_ref()),
@@ -153,7 +239,59 @@ impl Record {
             invoice: version.optional_part(intent.invoice.as_ref()),
             customer: version.optional_part(intent.customer.as_ref()),
             receipt_email: version.optional_part(intent.receipt_email.as_ref()),
+            ..Self::unknown(version.part(intent.amount.currency))
+        }
+    }
+
+    /// The record of a payment of which only the currency is known.
+    fn unknown(currency: Part<Currency>) -> Self {
+        Record {
+            succeeded: false,
+            canceled: None,
+            failure: None,
+            received: 0,
+            tip: 0,
+            returned: BTreeMap::new(),
+            refunds: BTreeMap::new(),
+            disputes: BTreeMap::new(),
+            currency,
+            amount: None,
+            status: None,
+            pact_id: None,
+            cycle: None,
+            payment_type: None,
+            transfer_group: None,
+            invoice: None,
+            customer: None,
+            receipt_email: None,
             rest: Rest::default(),
+        }
+    }
+
+    fn of_refund(refund: &Refund, version: &Version) -> Self {
+        let has = |status| refund.status == Some(status);
+        let refunded = Refunded {
+            minor: refund.amount.minor,
+            made: refund.created.unwrap_or(version.created),
+            succeeded: has(refund::Status::Succeeded),
+            failed: has(refund::Status::Failed).then_some(version.created),
+        };
+        Record {
+            refunds: BTreeMap::from([(refund.id.clone(), refunded)]),
+            ..Self::unknown(version.copied().part(refund.amount.currency))
+        }
+    }
+
+    fn of_dispute(dispute: &Dispute, version: &Version) -> Self {
+        let disputed = Disputed {
+            at: version.created,
+            status: dispute.status.unwrap_or(dispute::Status::Inquiry),
+            minor: dispute.amount.minor,
+            reason: dispute.reason.clone(),
+        };
+        Record {
+            disputes: BTreeMap::from([(dispute.id.clone(), disputed)]),
+            ..Self::unknown(version.copied().part(dispute.amount.currency))
         }
     }
 
@@ -161,33 +299,26 @@ impl Record {
         // The charge of an intent may be of less than the intent's amount.
         let is_the_payment = charge.payment_intent.is_none();
         let refunded = charge.returned();
-        // Copied from the intent when the charge was made, and not since: each event of the intent says it better.
-        let copied = Version {
-            created: if is_the_payment {
-                version.created
-            } else {
-                version.created.saturating_sub(BEFORE_ALL)
-            },
-            event: version.event.clone(),
+        let copied = if is_the_payment {
+            version.clone()
+        } else {
+            version.copied()
         };
+        let said = Returned {
+            minor: refunded,
+            all: charge.fully_refunded,
+        };
+        let said = (refunded > 0).then_some((version.created, said));
         Record {
-            succeeded: false,
-            canceled: None,
-            failure: None,
-            received: 0,
-            refunded,
-            fully_refunded: charge.fully_refunded && refunded > 0,
-            currency: version.part(charge.amount.currency),
+            returned: said.into_iter().collect(),
             amount: is_the_payment.then(|| version.part(charge.amount.minor)),
-            status: None,
             pact_id: copied.optional_part(charge.metadata.pact_id.as_ref()),
             cycle: copied.optional_part(charge.metadata.cycle.as_ref()),
             payment_type: copied.optional_part(charge.metadata.payment_type.as_ref()),
             transfer_group: copied.optional_part(charge.transfer_group.as_ref()),
             invoice: copied.optional_part(charge.invoice.as_ref()),
             customer: copied.optional_part(charge.customer.as_ref()),
-            receipt_email: None,
-            rest: Rest::default(),
+            ..Self::unknown(version.part(charge.amount.currency))
         }
     }
 
@@ -199,8 +330,19 @@ impl Record {
             (a, b) => a.or(b),
         };
         self.received = self.received.max(other.received);
-        self.refunded = self.refunded.max(other.refunded);
-        self.fully_refunded |= other.fully_refunded;
+        self.tip = self.tip.max(other.tip);
+        for (at, said) in other.returned {
+            let known = self.returned.entry(at).or_insert(said);
+            *known = said.max(*known);
+        }
+        for (id, refund) in other.refunds {
+            let known = self.refunds.entry(id).or_insert(refund);
+            known.merge(refund);
+        }
+        for (id, dispute) in other.disputes {
+            let known = self.disputes.entry(id).or_insert_with(|| dispute.clone());
+            newest(known, dispute);
+        }
         newest(&mut self.failure, other.failure);
         newest(&mut self.currency, other.currency);
         newest(&mut self.amount, other.amount);
@@ -212,6 +354,18 @@ impl Record {
         newest(&mut self.invoice, other.invoice);
         newest(&mut self.customer, other.customer);
         newest(&mut self.receipt_email, other.receipt_email);
+    }
+}
+
+impl Refunded {
+    fn merge(&mut self, other: Refunded) {
+        self.minor = self.minor.max(other.minor);
+        self.made = self.made.min(other.made);
+        self.succeeded |= other.succeeded;
+        self.failed = match (self.failed, other.failed) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
     }
 }
 
@@ -241,6 +395,15 @@ impl Event {
 }
 
 impl Version {
+    /// The version of what was copied from the intent when another object was made, and not since: each event of the
+    /// intent says it better.
+    fn copied(&self) -> Version {
+        Version {
+            created: self.created.saturating_sub(BEFORE_ALL),
+            event: self.event.clone(),
+        }
+    }
+
     pub(super) fn part<T>(&self, value: T) -> Part<T> {
         Part {
             version: self.clone(),

@@ -45,6 +45,9 @@ const LONGEST_WORD: usize = 40;
 /// No provider has a word like this that means something to a handler.
 const OTHER: &str = "\"other\"";
 
+const AMOUNT: Keep = Object(&[("amount", Number), ("currency_code", Word)]);
+const AMOUNTS: Keep = Object(&[("shop_money", AMOUNT), ("presentment_money", AMOUNT)]);
+
 const ORDER: &[(&str, Keep)] = &[
     ("id", Id),
     ("name", Text),
@@ -55,6 +58,19 @@ const ORDER: &[(&str, Keep)] = &[
     ("subtotal_price", Number),
     ("total_tax", Number),
     ("total_outstanding", Number),
+    ("current_total_price", Number),
+    ("total_price_set", AMOUNTS),
+    ("current_total_price_set", AMOUNTS),
+    ("total_cash_rounding_payment_adjustment_set", AMOUNTS),
+    ("total_cash_rounding_refund_adjustment_set", AMOUNTS),
+    ("payment_gateway_names", Texts),
+    (
+        "payment_terms",
+        Object(&[
+            ("payment_terms_type", Word),
+            ("payment_schedules", List(&[("due_at", Time)])),
+        ]),
+    ),
     ("financial_status", Word),
     ("fulfillment_status", Word),
     ("cancelled_at", Time),
@@ -68,9 +84,12 @@ const ORDER: &[(&str, Keep)] = &[
             ("variant_id", Id),
             ("title", Text),
             ("quantity", Number),
+            ("current_quantity", Number),
             ("price", Number),
             ("sku", Text),
             ("fulfillment_status", Word),
+            ("requires_shipping", Number),
+            ("fulfillment_service", Text),
         ]),
     ),
     (
@@ -100,7 +119,9 @@ const ORDER: &[(&str, Keep)] = &[
                     ("kind", Word),
                     ("status", Word),
                     ("amount", Number),
+                    ("amount_set", AMOUNTS),
                     ("currency", Word),
+                    ("gateway", Text),
                 ]),
             ),
             (
@@ -194,6 +215,10 @@ const PAYMENT: &[(&str, Keep)] = &[
                 ("created", Number),
                 ("amount", Number),
                 ("amount_received", Number),
+                (
+                    "amount_details",
+                    Object(&[("tip", Object(&[("amount", Number)]))]),
+                ),
                 ("amount_captured", Number),
                 ("amount_refunded", Number),
                 ("amount_subtotal", Number),
@@ -216,6 +241,8 @@ const PAYMENT: &[(&str, Keep)] = &[
                 ("mode", Word),
                 ("billing_reason", Word),
                 ("cancellation_reason", Word),
+                ("reason", Word),
+                ("ended_at", Number),
                 ("metadata", METADATA),
                 ("transfer_group", Text),
                 ("customer", Link),

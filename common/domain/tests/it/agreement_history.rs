@@ -164,7 +164,6 @@ struct World {
 
 impl World {
     fn take(&mut self, reported: &Facts, step: Step) {
-        let before = self.order.clone();
         match step {
             Step::Order => merge(&mut self.order, &reported.order, Record::merge),
             Step::Cancelled => merge(&mut self.order, &reported.cancelled, Record::merge),
@@ -176,7 +175,7 @@ impl World {
             Step::Paid => self.pay(&reported.paid),
             Step::Refunded => self.pay(&reported.refunded),
         }
-        self.settle(before.as_ref());
+        self.settle();
     }
 
     fn pay(&mut self, reported: &Payment) {
@@ -193,9 +192,11 @@ impl World {
             id: "pi_1".to_owned(),
             currency: payment.currency.value,
             received: payment.received,
-            refunded: payment.refunded,
-            fully_refunded: payment.fully_refunded
-                || (payment.received > 0 && payment.refunded >= payment.received),
+            tip: payment.tip,
+            refunded: payment.refunded(),
+            fully_refunded: payment.is_refunded_in_full()
+                || (payment.received > 0 && payment.refunded() >= payment.received),
+            is_disputed: payment.is_disputed(),
             canceled_at: None,
             cycle: payment.cycle(),
         });
@@ -215,13 +216,11 @@ impl World {
     }
 
     /// Settles the order, as the handlers do after each step.
-    fn settle(&mut self, before: Option<&Record>) {
+    fn settle(&mut self) {
         let payments = self.payments();
         let Some(order) = &mut self.order else { return };
         settle(order, &payments);
-        let was = before.map(Record::fulfillment_state);
-        let was = was.unwrap_or(FulfillmentState::Initiated);
-        if let Some(request) = request(was, order, &self.level) {
+        if let Some(request) = request(order, &self.level) {
             if request.units.is_some() {
                 *self.requests.entry(Cycle::first()).or_default() += 1;
             }

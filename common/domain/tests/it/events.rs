@@ -40,7 +40,8 @@ fn the_json_of_an_event_is_that_of_every_version_before() {
         line_id: "1".into(),
         variant_id: None,
         sku: Some("MUG".into()),
-        quantity: 2,
+        fulfillment_service: Some("manual".into()),
+        quantity: Some(2),
     };
     assert_sent(
         &order(OrderEvent::FulfillmentRequested {
@@ -48,7 +49,7 @@ fn the_json_of_an_event_is_that_of_every_version_before() {
             lines: vec![line],
         }),
         "order.fulfillment_requested",
-        r#"{"cycle":"1","lines":[{"line_id":"1","quantity":2,"sku":"MUG","variant_id":null}],"order_id":"17","shop":"shop.example"}"#,
+        r#"{"cycle":"1","lines":[{"fulfillment_service":"manual","line_id":"1","quantity":2,"sku":"MUG","variant_id":null}],"order_id":"17","shop":"shop.example"}"#,
     );
     let canceled = PaymentEvent::Canceled {
         pact_id: None,

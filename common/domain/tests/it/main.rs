@@ -21,6 +21,7 @@ mod notification;
 mod order;
 mod order_history;
 mod origins;
+mod outcomes;
 mod pause;
 mod payment;
 mod payment_history;

@@ -152,7 +152,7 @@ fn the_full_sample_is_read_field_by_field() {
     assert_eq!(line.id, 487_817_672_276_298_554);
     assert_eq!(line.variant_id, None);
     assert_eq!(line.title.as_deref(), Some("Aviator sunglasses"));
-    assert_eq!(line.quantity, 1);
+    assert_eq!(line.quantity, Some(1));
     assert_eq!(line.price.as_deref(), Some("89.99"));
     assert_eq!(line.sku.as_deref(), Some("SKU2006-001"));
     assert_eq!(line.fulfillment_status, None);
@@ -513,7 +513,20 @@ fn an_amount_has_the_decimals_of_its_currency() {
     };
     assert_eq!(minor("JPY", "1000.00"), 1000);
     assert_eq!(minor("KWD", "1.5"), 1500);
-    assert!(read("JPY", "1000.50").is_err());
+    let order = read("JPY", "1000.50").expect("an order");
+    assert_eq!(
+        (order.total, order.unread),
+        (
+            None,
+            vec![
+                "total_price",
+                "subtotal_price",
+                "current_total_price",
+                "total_outstanding"
+            ]
+        ),
+        "the other amounts of the sample have decimals as well"
+    );
 }
 
 #[test]
@@ -548,58 +561,85 @@ fn amounts_without_a_currency_are_not_money() {
     assert_eq!((order.total, order.subtotal, order.tax), (None, None, None));
 }
 
+/// An order is always kept. Of what cannot be read the field is known, and nothing is guessed.
 #[test]
-fn a_wrong_value_where_it_matters_is_refused_by_name() {
-    let nines = format!(
-        r#"/total_price = "{}" -> total_price is out of range"#,
-        "9".repeat(60)
-    );
+fn a_wrong_value_costs_its_own_field_and_is_said() {
     let cases = r#"
-        /total_price = "4,95"               -> total_price is not a decimal amount
-        /total_price = "1e3"                -> total_price is not a decimal amount
-        /total_price = "1.005"              -> total_price has more decimals than its currency
-        /total_price = true                 -> total_price has the wrong type or shape
-        /currency = "US"                    -> currency is not a currency code
-        /currency = 840                     -> currency has the wrong type or shape
-        /updated_at = "yesterday"           -> updated_at is not an ISO 8601 time
-        /updated_at = "2023-03-24 18"       -> updated_at is not an ISO 8601 time
-        /updated_at = 1679695698            -> updated_at has the wrong type or shape
-        /cancelled_at = "2023-13-01T00:00Z" -> cancelled_at is not an ISO 8601 time
-        /customer/id = "x"                  -> customer.id is not an integer
-        /customer/id = 9223372036854775808  -> customer.id is out of range
-        /line_items = {}                    -> line_items has the wrong type or shape
-        /line_items = [1]                   -> line_items has the wrong type or shape
-        /line_items = [null]                -> line_items has the wrong type or shape
-        /line_items = [[1, 2]]              -> line_items has the wrong type or shape
-        /line_items/0/id = null             -> line_items[].id is missing
-        /line_items/1/id = 13924936679734   -> line_items[].id occurs twice
-        /line_items/0/quantity = null       -> line_items[].quantity is missing
-        /line_items/0/quantity = 1.5        -> line_items[].quantity is not an integer
-        /line_items/0/quantity = -1         -> line_items[].quantity is out of range
-        /fulfillments = "x"                 -> fulfillments has the wrong type or shape
-        /fulfillments = [{}]                -> fulfillments[].id is missing
-        /fulfillments = [{"id":1},{"id":"1"}] -> fulfillments[].id occurs twice
-        /refunds = [{"id": 0}]              -> refunds[].id is out of range
-        /refunds/0/refund_line_items/0/line_item_id = null -> refunds[].refund_line_items[].line_item_id is missing
+        /total_price = "4,95"               -> total_price
+        /total_price = "1e3"                -> total_price
+        /total_price = "1.005"              -> total_price
+        /total_price = true                 -> total_price
+        /total_price = {"amount": "4.95"}   -> total_price
+        /current_total_price = "1e3"        -> current_total_price
+        /total_outstanding = "soon"         -> total_outstanding
+        /currency = "US"                    -> currency
+        /currency = 840                     -> currency
+        /updated_at = "yesterday"           -> updated_at
+        /updated_at = "2023-03-24 18"       -> updated_at
+        /updated_at = 1679695698            -> updated_at
+        /cancelled_at = "2023-13-01T00:00Z" -> cancelled_at
+        /customer/id = "x"                  -> customer.id
+        /customer/id = 9223372036854775808  -> customer.id
+        /line_items = {}                    -> line_items
+        /line_items = [1]                   -> line_items
+        /line_items = [null]                -> line_items
+        /line_items = [[1, 2]]              -> line_items
+        /line_items/0/id = null             -> line_items[].id
+        /line_items/1/id = 13924936679734   -> line_items[].id
+        /line_items/0/quantity = null       -> line_items[].quantity
+        /line_items/0/quantity = 1.5        -> line_items[].quantity
+        /line_items/0/quantity = "1.5"      -> line_items[].quantity
+        /line_items/0/quantity = -1         -> line_items[].quantity
+        /line_items/0/current_quantity = "x" -> line_items[].current_quantity
+        /fulfillments = "x"                 -> fulfillments
+        /fulfillments = [{}]                -> fulfillments[].id
+        /fulfillments = [{"id":1},{"id":"1"}] -> fulfillments[].id
+        /refunds = {}                       -> refunds
+        /refunds = [{"id": 0}]              -> refunds[].id
+        /refunds/0/transactions/0/amount = "x" -> refunds[].transactions[].amount
+        /refunds/0/refund_line_items/0/quantity = 0.5 -> refunds[].refund_line_items[].quantity
     "#;
+    let nines = format!(r#"/total_price = "{}" -> total_price"#, "9".repeat(60));
     for case in cases.trim().lines().chain([nines.as_str()]) {
-        let (change, error) = case.split_once(" -> ").expect("a change and an error");
+        let (change, field) = case.split_once(" -> ").expect("a change and a field");
         let (pointer, value) = change
             .trim()
             .split_once(" = ")
             .expect("a pointer and a value");
         let value = serde_json::from_str(value).expect("a value");
-        let body = changed(CANCELLED, &[(pointer, value)]);
-        assert_eq!(refused(body).to_string(), error, "{change}");
+        let order = read(changed(CANCELLED, &[(pointer, value)]));
+        assert_eq!(order.unread, [field], "{change}");
+        assert_eq!(
+            order.cancelled_at.is_none(),
+            field == "cancelled_at",
+            "{change}"
+        );
     }
+    assert_eq!(read(CANCELLED).unread, Vec::<&str>::new());
+    let order = read(changed(
+        CANCELLED,
+        &[("/line_items/1/quantity", json!(1.5))],
+    ));
+    let quantities: Vec<_> = order.lines.iter().map(|line| line.quantity).collect();
+    assert_eq!(quantities, [Some(1), None]);
+    let order = read(changed(
+        CANCELLED,
+        &[("/line_items/1/quantity", json!("2.0"))],
+    ));
+    assert_eq!(order.lines[1].quantity, Some(2), "it is a whole number");
+    let unknown = changed(
+        CANCELLED,
+        &[("/line_items", json!("x")), ("/refunds", json!(7))],
+    );
+    let order = read(unknown);
+    assert!(!order.present_fields.lines && !order.present_fields.refunds);
+    let open = changed(CANCELLED, &[("/cancelled_at", json!(false))]);
+    assert_eq!(read(open).cancelled_at, None);
 }
 
 #[test]
 fn every_form_of_iso_8601_in_which_providers_write_times_is_read() {
-    let updated_at = |text: &str| {
-        let order = Order::read(&changed(FULL, &[("/updated_at", json!(text))]));
-        order.map(|order| order.updated_at.expect("a time"))
-    };
+    let updated_at = |text: &str| read(changed(FULL, &[("/updated_at", json!(text))])).updated_at;
     let noon = 1_679_659_200_000;
     let cases = "
         2023-03-24T12:00:00Z                  0
@@ -633,7 +673,7 @@ fn every_form_of_iso_8601_in_which_providers_write_times_is_read() {
     for case in cases.trim().lines() {
         let (text, millis) = case.trim().rsplit_once(' ').expect("a time and its place");
         let millis: i64 = millis.parse().expect("milliseconds");
-        assert_eq!(updated_at(text.trim()), Ok(noon + millis), "{text}");
+        assert_eq!(updated_at(text.trim()), Some(noon + millis), "{text}");
     }
     for none in [
         "24.03.2023",
@@ -660,8 +700,7 @@ fn every_form_of_iso_8601_in_which_providers_write_times_is_read() {
         "1679659200",
         " ",
     ] {
-        let error = updated_at(none).expect_err(none);
-        assert_eq!(error.to_string(), "updated_at is not an ISO 8601 time");
+        assert_eq!(updated_at(none), None, "{none}");
     }
 }
 
@@ -680,7 +719,8 @@ fn a_wrong_type_where_it_does_not_matter_costs_that_field_alone() {
     for pointer in pointers.split_whitespace() {
         let without = read(changed(CANCELLED, &[(pointer, Value::Null)]));
         for wrong in [json!(true), json!([]), json!([1]), json!([[[]]])] {
-            let order = read(changed(CANCELLED, &[(pointer, wrong.clone())]));
+            let mut order = read(changed(CANCELLED, &[(pointer, wrong.clone())]));
+            order.unread.clear();
             assert!(order == without, "{pointer}: {wrong}");
         }
     }
@@ -728,10 +768,10 @@ fn a_key_twice_is_refused() {
     );
     refused(r#"{"id": 1, "total_price": "1.00", "id": 2, "total_price": "2.00"}"#);
     refused(r#"{"id": 1, "\u0069d": 2}"#);
-    let body = r#"{"id": 1, "customer": {"id": 1, "id": 2}}"#;
-    assert_eq!(refused_field(body), ("customer", Problem::WrongShape));
-    let body = r#"{"id": 1, "line_items": [{"id": 1, "quantity": 1, "quantity": 2}]}"#;
-    assert_eq!(refused_field(body), ("line_items", Problem::WrongShape));
+    let order = read(r#"{"id": 1, "customer": {"id": 1, "id": 2}}"#);
+    assert_eq!((order.customer, order.unread), (None, vec!["customer"]));
+    let order = read(r#"{"id": 1, "line_items": [{"id": 1, "quantity": 1, "quantity": 2}]}"#);
+    assert_eq!((order.lines, order.unread), (vec![], vec!["line_items"]));
 }
 
 #[test]
@@ -744,15 +784,12 @@ fn depth_is_harmless() {
         for lenient in ["name", "shipping_address", "created_at", "subtotal_price"] {
             assert_eq!(read(format!(r#"{{"id": 1, "{lenient}": {value}}}"#)).id, 1);
         }
-        for strict in [
-            "id",
-            "total_price",
-            "updated_at",
-            "line_items",
-            "refunds",
-            "order_id",
-        ] {
+        for strict in ["id", "order_id"] {
             refused(format!(r#"{{"{strict}": {value}}}"#));
+        }
+        for said in ["total_price", "updated_at", "line_items", "refunds"] {
+            let order = read(format!(r#"{{"id": 1, "{said}": {value}}}"#));
+            assert_eq!(order.unread, [said]);
         }
         let inside = format!(r#"{{"id": 1, "customer": {{"email": {value}, "x": {value}}}}}"#);
         assert_eq!(read(inside).customer, None);
@@ -813,7 +850,10 @@ fn surrogates_and_nul_pass_wherever_text_is() {
         assert_eq!(order.lines[0].sku.as_deref(), Some("\u{FFFD}"));
     }
     refused(r#"{"id": "1\u0000"}"#);
-    refused(r#"{"id": 1, "updated_at": "\ud800"}"#);
+    assert_eq!(
+        read(r#"{"id": 1, "updated_at": "\ud800"}"#).updated_at,
+        None
+    );
 }
 
 #[test]
@@ -837,7 +877,7 @@ fn errors_show_nothing_of_the_input() {
             }
         }
     }
-    assert!(refusals > 50, "{refusals}");
+    assert!(refusals > 4, "{refusals}");
     for body in [
         "canary",
         r#""canary""#,

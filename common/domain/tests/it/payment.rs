@@ -2,6 +2,7 @@
 
 mod bought;
 mod fields;
+mod gone_back;
 mod hostile;
 mod records;
 mod thin;
@@ -75,7 +76,7 @@ fn ada() -> Option<Email> {
 #[test]
 fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     let names = fixtures();
-    assert_eq!(names.len(), 43);
+    assert_eq!(names.len(), 71);
     for name in &names {
         let event = Event::read(body(name).as_bytes()).expect("an event");
         assert!(event.id.starts_with("evt_"), "{name}");
@@ -111,6 +112,7 @@ fn plain() -> Intent {
         id: "pi_Example01".to_owned(),
         amount: usd(4995),
         received: usd(0),
+        tip: 0,
         status: None,
         metadata: metadata(),
         transfer_group: None,

@@ -43,7 +43,7 @@ fn check(pool: &[(EventFacts, Record)], history: &[usize]) {
         .max()
         .unwrap_or(0);
     assert_eq!(payment.received, received.unwrap_or(0));
-    assert_eq!(payment.refunded, refunded);
+    assert_eq!(payment.refunded(), refunded);
 
     assert_eq!(
         times(Change::Succeeded),
@@ -77,7 +77,7 @@ fn check(pool: &[(EventFacts, Record)], history: &[usize]) {
         .collect();
     assert!(times(Change::Failed) <= attempts.len(), "{history:?}");
 
-    let all = payment.fully_refunded || received.is_some_and(|it| it > 0 && it <= refunded);
+    let all = payment.is_refunded_in_full() || received.is_some_and(|it| it > 0 && it <= refunded);
     let state = match () {
         () if refunded > 0 && all => "refunded",
         () if refunded > 0 => "partially_refunded",

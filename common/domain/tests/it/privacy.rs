@@ -77,7 +77,11 @@ fn an_event_without_its_person_is_the_same_event() {
                 session.email = None;
                 session.client_reference_id = None;
             }
-            Object::Charge(_) | Object::Invoice(_) => {}
+            Object::Charge(_)
+            | Object::Refund(_)
+            | Object::Dispute(_)
+            | Object::Invoice(_)
+            | Object::Subscription(_) => {}
         }
         assert_eq!(Event::read(&rest).expect("still an event"), whole, "{name}");
         let mentions = Mentions::of(&rest);

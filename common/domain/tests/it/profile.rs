@@ -8,7 +8,7 @@ use domain::job::Source;
 use domain::privacy::Keys;
 use domain::profile::{
     Bodies, DeliveryId, PAYMENTS, PaymentProfile, STOREFRONTS, Shop, StorefrontProfile,
-    WrongHeaders, clue, domain_of, names, read_headers, signature_headers,
+    WrongHeaders, clue, is_shop, names, read_headers, shop_of, signature_headers,
 };
 use domain::signature::{
     Scheme, Secrets, Signature, SignatureError, StandardSignature, sign_standard,
@@ -338,13 +338,28 @@ fn names_of_headers_of_ones_own_are_read_and_checked() {
 }
 
 #[test]
-fn the_domain_of_a_shop_is_found_in_its_address() {
-    for (url, domain) in [
+fn the_name_of_a_shop_is_its_domain_with_its_folder() {
+    for (url, name) in [
         ("https://shop.example/", "shop.example"),
-        ("http://shop.example:8080/en/?x=1", "shop.example:8080"),
+        ("http://shop.example:8080/en/?x=1", "shop.example:8080/en"),
+        ("https://host.example/a", "host.example/a"),
+        ("https://host.example/b/c/#top", "host.example/b/c"),
         ("shop.example", "shop.example"),
     ] {
-        assert_eq!(domain_of(url), domain);
+        assert_eq!(shop_of(url), name);
+        assert!(is_shop(name), "{name}");
+    }
+    for wrong in [
+        "",
+        "/",
+        "a//b",
+        "shop.example/../x",
+        "shop.example/.",
+        "a b",
+        "a?b",
+        "a/",
+    ] {
+        assert!(!is_shop(wrong), "{wrong}");
     }
 }
 

@@ -107,8 +107,10 @@ impl World {
                 id: format!("pi_{nth}"),
                 currency: usd(),
                 received: known.received,
+                tip: 0,
                 refunded: known.refunded,
                 fully_refunded: known.received > 0 && known.refunded >= known.received,
+                is_disputed: false,
                 canceled_at: (known.canceled && !is_paid).then_some(nth),
                 cycle: Cycle::first(),
             })
@@ -185,8 +187,10 @@ fn paid(id: &str, received: i64, cycle: &str) -> Linked {
         id: id.to_owned(),
         currency: usd(),
         received,
+        tip: 0,
         refunded: 0,
         fully_refunded: false,
+        is_disputed: false,
         canceled_at: None,
         cycle: Cycle::named(Some(cycle)),
     }
@@ -273,6 +277,7 @@ fn cycles_are_settled_each_by_its_own_payments() {
 /// A payment of which so much was captured and so much given back.
 fn returned(id: &str, received: i64, refunded: i64) -> Linked {
     Linked {
+        tip: 0,
         refunded,
         fully_refunded: received > 0 && refunded >= received,
         ..paid(id, received, "1")

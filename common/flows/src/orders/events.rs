@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use domain::event::{MOST_LISTED, OrderEvent, RequestedLine, TrackedParcel};
 use domain::job::Internal;
+use domain::money::Money;
 use domain::order::Line;
-use domain::order::outcome::{Change, Parcel, changes_from, summary};
+use domain::order::outcome::{Change, FulfillmentState, Parcel, changes_from, summary};
 use domain::order::record::Record;
 use domain::order::settlement::Cycle;
 use domain::time::Timestamp;
 use serde_json::json;
+use store::held;
 use store::sql::Tx;
 
 use super::settle;
@@ -47,9 +49,19 @@ pub(super) async fn follow(
             outbox.order_event(key, event);
         }
     }
-    let units = request.as_ref().and_then(|request| request.units.as_ref());
+    let first = Cycle::first();
+    let called_off = request.as_ref().and_then(|it| it.called_off.as_ref());
+    if let Some(units) = called_off {
+        let (cycle, lines) = (first.to_string(), lines_of(record, Some(units)));
+        let event = match record.fulfillment_state() {
+            FulfillmentState::Requested => OrderEvent::FulfillmentReduced { cycle, lines },
+            _ => OrderEvent::FulfillmentCancelled { cycle, lines },
+        };
+        outbox.order_event(key, event);
+    }
+    let units = request.as_ref().and_then(|it| it.units.as_ref());
     if let Some(units) = units {
-        let event = requested(&Cycle::first(), record, Some(units));
+        let event = requested(&first, record, Some(units));
         outbox.order_event(key, event);
     }
     if let Some(id) = *provider_job {
@@ -61,13 +73,30 @@ pub(super) async fn follow(
         let event = if *is_requested {
             requested(cycle, record, None)
         } else {
-            fulfillment_cancelled(cycle)
+            OrderEvent::FulfillmentCancelled {
+                cycle: cycle.to_string(),
+                lines: Vec::new(),
+            }
+        };
+        outbox.order_event(key, event);
+    }
+    let held = held::of(record);
+    if before.and_then(held::of) != held {
+        let currency = record.totals.value.currency;
+        let minor = held.and_then(|(_, minor)| minor).zip(currency);
+        let event = OrderEvent::Held {
+            reason: held.map(|(reason, _)| reason.into_str().to_owned()),
+            amount: minor.map(|(minor, currency)| Money { minor, currency }.to_string()),
+            currency: currency.map(|it| it.to_string()),
         };
         outbox.order_event(key, event);
     }
     if record.cancelled.is_some() && !settle::is_superseded(record) {
         stock::restock(outbox, tx, key, record).await?;
         refunds::decide(outbox, tx, key, record, payments).await?;
+    } else if record.cancelled.is_none() && before.is_some_and(|it| it.cancelled.is_some()) {
+        stock::restock(outbox, tx, key, record).await?;
+        store::refunds::withdraw(tx, key, None).await?;
     }
     Ok(())
 }
@@ -87,7 +116,6 @@ fn event_of(change: Change, record: &Record) -> Option<OrderEvent> {
         }
         Change::FulfillmentRequested => return None,
         Change::Fulfilled => OrderEvent::Fulfilled,
-        Change::FulfillmentCancelled => fulfillment_cancelled(&Cycle::first()),
         Change::TrackingUpdated => {
             let parcels = record.parcels();
             let parcels = parcels.iter().take(MOST_LISTED).map(parcel).collect();
@@ -99,24 +127,20 @@ fn event_of(change: Change, record: &Record) -> Option<OrderEvent> {
 /// The event of what is to be shipped for a cycle. `units` says how many of each line; without it
 /// all units of all lines are meant.
 fn requested(cycle: &Cycle, record: &Record, units: Option<&BTreeMap<i64, i64>>) -> OrderEvent {
-    let lines = record.lines.value.iter();
-    let asked = lines.filter_map(|line| match units {
-        Some(units) => Some((line, *units.get(&line.id)?)),
-        None => Some((line, line.quantity)),
-    });
     OrderEvent::FulfillmentRequested {
         cycle: cycle.to_string(),
-        lines: asked
-            .take(MOST_LISTED)
-            .map(|(line, units)| requested_line(line, units))
-            .collect(),
+        lines: lines_of(record, units),
     }
 }
 
-fn fulfillment_cancelled(cycle: &Cycle) -> OrderEvent {
-    OrderEvent::FulfillmentCancelled {
-        cycle: cycle.to_string(),
-    }
+fn lines_of(record: &Record, units: Option<&BTreeMap<i64, i64>>) -> Vec<RequestedLine> {
+    let lines = record.lines.value.iter();
+    let asked = lines.filter_map(|line| match units {
+        Some(units) => Some((line, *units.get(&line.id)?)),
+        None => Some((line, line.units())),
+    });
+    let asked = asked.map(|(line, units)| requested_line(line, units));
+    asked.take(MOST_LISTED).collect()
 }
 
 fn requested_line(line: &Line, units: i64) -> RequestedLine {
@@ -124,7 +148,8 @@ fn requested_line(line: &Line, units: i64) -> RequestedLine {
         line_id: line.id.to_string(),
         variant_id: line.variant_id.map(|id| id.to_string()),
         sku: line.sku.clone(),
-        quantity: units,
+        fulfillment_service: line.fulfillment_service.clone(),
+        quantity: line.quantity.map(|_| units),
     }
 }
 

@@ -17,22 +17,10 @@ pub(super) fn decide(outbox: &Outbox<'_>, update: &mut OrderUpdate) {
     let state = record.fulfillment_state();
     // What was requested of a placeholder counts as requested of the order that takes its
     // place.
-    let is_taken_over = update.placeholder.is_some() && update.was == FulfillmentState::Requested;
-    // One of several payments may have been refunded before, which left the order unpaid and called nothing off.
-    if update.was == FulfillmentState::Initiated
-        && state == FulfillmentState::Cancelled
-        && outcome::is_awaited(record, &fulfillment.requested)
-    {
-        update.was = FulfillmentState::Requested;
+    if !update.placeholders.is_empty() && update.was == FulfillmentState::Requested {
+        fulfillment.requested = level_of(record);
     }
-    update.request = if is_taken_over && record.cancelled.is_none() {
-        Some(Request {
-            level: level_of(record),
-            ..Request::default()
-        })
-    } else {
-        outcome::request(update.was, record, &fulfillment.requested)
-    };
+    update.request = outcome::request(record, &fulfillment.requested);
     let asks = asks_storefront(outbox.context.config, update);
     let id = update.provider_job.take();
     update.provider_job = asks.then(|| id.unwrap_or_else(|| outbox.context.clock.id()));

@@ -49,11 +49,20 @@ pub(super) async fn settle(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<(
         };
         if is_only_claim(&claims, &agreement, &update.key) {
             checkout_sessions::move_orders(tx, &placeholder, &update.key).await?;
-            update.placeholder = Some(placeholder);
+            update.placeholders.push(placeholder);
         }
     }
     let ids = updates.iter().map(|update| update.key.1).collect();
     let sessions = checkout_sessions::of_orders(tx, ids).await?;
+    let own = sessions.iter().map(|it| orders::checkout_key(&it.id).1);
+    let own = orders::standing(tx, orders::CHECKOUT, own.collect()).await?;
+    for update in updates.iter_mut() {
+        // What the sessions made before it was known which agreement they are of.
+        let of_update = sessions.iter().filter(|it| it.key == update.key);
+        let made = of_update.map(|it| orders::checkout_key(&it.id));
+        let made = made.filter(|made| own.contains(&made.1) && *made != update.key);
+        update.placeholders.extend(made);
+    }
     let of_invoices = of_invoices(tx, &sessions).await?;
     let with_session = updates
         .iter()
@@ -176,7 +185,7 @@ pub(super) async fn supersede(
 ) -> Result<()> {
     let closed: BTreeSet<OrderKey> = updates
         .iter()
-        .filter_map(|update| update.placeholder.clone())
+        .flat_map(|update| update.placeholders.iter().cloned())
         .collect();
     if closed.is_empty() {
         return Ok(());
@@ -184,12 +193,11 @@ pub(super) async fn supersede(
     let mut records = records::load(tx, closed.iter().cloned().collect()).await?;
     // A placeholder may be in the same message, as the order of a session.
     updates.retain(|update| !closed.contains(&update.key));
-    for update in updates.iter_mut() {
-        let Some((key, mut record)) = update
-            .placeholder
-            .as_ref()
-            .and_then(|key| records.remove_entry(key))
-        else {
+    let places = updates.iter().enumerate();
+    let places =
+        places.flat_map(|(at, it)| it.placeholders.iter().map(move |key| (at, key.clone())));
+    for (at, key) in places.collect::<Vec<_>>() {
+        let (update, Some(mut record)) = (&mut updates[at], records.remove(&key)) else {
             continue;
         };
         if record.fulfillment_state() == FulfillmentState::Requested

@@ -23,8 +23,8 @@ pub(super) struct OrderUpdate {
     pub payments: Payments,
     /// What these payments come to for each further cycle of the agreement.
     pub cycles: BTreeMap<Cycle, Settlement>,
-    /// The order that a checkout session made of the same agreement, whose place this order takes.
-    pub placeholder: Option<OrderKey>,
+    /// The orders that checkout sessions made of the same agreement, whose place this order takes.
+    pub placeholders: Vec<OrderKey>,
     /// How far the fulfilment was before: that of the placeholder, if this order takes its place.
     pub was: FulfillmentState,
     /// What is requested of the order now.
@@ -47,7 +47,7 @@ impl OrderUpdate {
             after,
             payments: Payments::default(),
             cycles: BTreeMap::new(),
-            placeholder: None,
+            placeholders: Vec::new(),
             request: None,
             provider_job: None,
             moved: Vec::new(),

@@ -11,6 +11,7 @@ use domain::payment::record::Record;
 use domain::time::Timestamp;
 use store::aggregates::{self, Merged};
 use store::ledger::{self as ledger_entries, NewEntry};
+use store::payment_retries;
 use store::payments::PaymentEntry;
 use store::sql::Tx;
 
@@ -29,7 +30,7 @@ struct Taken {
     /// The rows that are to be saved.
     saved: Vec<(String, PaymentEntry)>,
     entries: Vec<NewEntry>,
-    /// Payments that failed a short time ago.
+    /// Payments that failed a short time ago and are still owed.
     failed: Vec<(String, Record)>,
     /// Payments that were paid or canceled just now.
     ended: Vec<String>,
@@ -55,6 +56,8 @@ pub(super) async fn take_payments(
     let rows = taken.saved.iter().map(|(id, entry)| (id, entry));
     aggregates::save(tx, rows, now).await?;
     ledger_entries::append(tx, &taken.entries, now).await?;
+    let settled = payment_retries::settled(tx, &taken.failed).await?;
+    taken.failed.retain(|(id, _)| !settled.contains(id));
     retries::schedule(outbox, tx, &taken.failed).await?;
     notifications::of_failures(outbox, tx, &taken.failed).await?;
     retries::stop(outbox, tx, taken.ended).await
@@ -103,7 +106,7 @@ impl Taken {
     }
 }
 
-/// Adds the events of a payment's changes. That its money is released is said before its refunds.
+/// Adds the events of a payment's changes. That its money is released is said before what goes back.
 fn add_events(
     outbox: &mut Outbox<'_>,
     id: &str,
@@ -111,12 +114,16 @@ fn add_events(
     was: Option<&Record>,
     after: &Record,
 ) {
-    let (refunds, others): (Vec<Change>, Vec<Change>) = changes
-        .iter()
-        .partition(|change| matches!(change, Change::Refunded { .. }));
+    let (going_back, others): (Vec<Change>, Vec<Change>) = changes.iter().partition(|change| {
+        use Change::{Disputed, RefundFailed, Refunded};
+        matches!(
+            change,
+            Refunded { .. } | RefundFailed { .. } | Disputed { .. }
+        )
+    });
     let event = |change: &Change| event_of(*change, was, after);
     let events = others.iter().filter_map(event).chain(released(was, after));
-    for event in events.chain(refunds.iter().filter_map(event)) {
+    for event in events.chain(going_back.iter().filter_map(event)) {
         outbox.event(Event::of_payment(id, event));
     }
 }

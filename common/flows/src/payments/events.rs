@@ -1,7 +1,8 @@
 //! The events of a payment's changes.
 
-use domain::event::PaymentEvent;
+use domain::event::{DisputedAmount, PaymentEvent};
 use domain::money::Money;
+use domain::payment::dispute::Status;
 use domain::payment::outcome::{Change, State};
 use domain::payment::record::Record;
 use domain::time::Timestamp;
@@ -39,10 +40,29 @@ pub(super) fn event_of(
             pact_id,
             customer_id: after.customer.as_ref().map(|part| part.value.clone()),
             amount: amount(by, after),
-            refunded: amount(after.refunded, after),
+            refunded: amount(after.refunded(), after),
             in_full: after.state() == State::Refunded,
             currency,
         },
+        Change::RefundFailed { by } => PaymentEvent::RefundFailed {
+            pact_id,
+            amount: amount(by, after),
+            refunded: amount(after.refunded(), after),
+            currency,
+        },
+        Change::Disputed { status, minor } => {
+            let disputed = DisputedAmount {
+                pact_id,
+                amount: amount(minor, after),
+                currency,
+            };
+            match status {
+                Status::Inquiry => return None,
+                Status::Open => PaymentEvent::Disputed(disputed),
+                Status::Lost => PaymentEvent::DisputeLost(disputed),
+                Status::Won => PaymentEvent::DisputeWon(disputed),
+            }
+        }
         Change::AgreementChanged => PaymentEvent::AgreementChanged {
             pact_id: pact_id?,
             was: before?.agreement()?.to_owned(),

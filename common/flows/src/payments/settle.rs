@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::job::Internal;
 use domain::order::OrderKey;
 use domain::order::record::Record as OrderRecord;
+use domain::payment::outcome::failed_refunds;
 use domain::payment::record::Record;
 use domain::time::Timestamp;
 use serde_json::json;
@@ -18,7 +19,7 @@ use store::sql::Tx;
 
 use crate::outbox::Outbox;
 use crate::sessions::{self, ChangedSession};
-use crate::{Result, orders};
+use crate::{Result, orders, refunds};
 
 /// When the order of an agreement is looked for once more. By then an order that was being inserted
 /// when its payment came is committed or rolled back.
@@ -31,6 +32,8 @@ pub(super) struct Affected {
     payments: BTreeSet<String>,
     invoices: BTreeSet<String>,
     subscriptions: BTreeSet<String>,
+    /// Ids of refunds that have failed.
+    failed_refunds: BTreeSet<String>,
 }
 
 impl Affected {
@@ -38,6 +41,8 @@ impl Affected {
     /// are concerned: neither order keeps what is not its own.
     pub fn add_payment(&mut self, id: &str, before: Option<&Record>, after: &Record) {
         self.payments.insert(id.to_owned());
+        let failed = failed_refunds(before, after);
+        self.failed_refunds.extend(failed.map(ToOwned::to_owned));
         let invoice = after.invoice.as_ref();
         self.invoices.extend(invoice.map(|part| part.value.clone()));
         let agreements = after
@@ -76,6 +81,9 @@ pub(super) async fn settle(
         .chain(&affected.payments)
         .cloned();
     payments::lock_agreements(tx, locks.chain(payments_of_sessions)).await?;
+    let adopted = sessions::adopt(tx, &mut sessions, &affected.payments).await?;
+    payments::lock_agreements(tx, adopted.iter().cloned()).await?;
+    affected.agreements.extend(adopted);
     let mut keys: BTreeSet<OrderKey> = BTreeSet::new();
     let agreements = affected.agreements.iter().cloned().collect();
     let claimed = order_rows::of_agreements(tx, agreements).await?;
@@ -114,7 +122,8 @@ pub(super) async fn settle(
     keys.extend(checkout_sessions::orders_of_subscriptions(tx, subscriptions).await?);
     // The orders that were made just now are settled already.
     keys.retain(|key| !made_keys.contains(key));
-    orders::settle_again(outbox, tx, &keys).await
+    orders::settle_again(outbox, tx, &keys).await?;
+    refunds::fail(outbox, tx, &keys, &affected.failed_refunds).await
 }
 
 /// Stores a job for each placeholder that sessions have made, which ends its wait.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::aggregates::{self, Aggregate};
+use crate::held;
 use crate::sql::{Cell, Result, Row, Tx, column};
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, FulfillmentStatus, OrderKey};
@@ -34,6 +35,7 @@ impl Aggregate for Record {
         let contact = &self.contact.value;
         let fulfillment = self.fulfillment.value.as_ref();
         let settled = self.settled.status.as_ref();
+        let held = held::of(self);
         vec![
             column("name", self.name.value.as_deref()),
             column("pact_id", self.agreement.value.as_deref()),
@@ -52,10 +54,11 @@ impl Aggregate for Record {
                 fulfillment.map(FulfillmentStatus::as_str),
             ),
             column("is_paid", self.is_paid()),
-            column("was_paid", self.was_paid),
             column("cancelled_at", self.cancelled.as_ref().map(|it| it.at)),
             column("currency", totals.currency.map(|it| it.to_string())),
             column("total_minor", totals.total),
+            column("held", held.map(|(reason, _)| reason.into_str())),
+            column("held_minor", held.and_then(|(_, minor)| minor)),
             column("disputed_at", self.own.disputed_at()),
             column("redacted_at", self.own.redacted_at),
         ]

@@ -1,10 +1,13 @@
 //! An order as it is read from the database and as the commerce API shows it (docs/orders.md), without
 //! personal data. The comments of these fields are also the descriptions in the API's document.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::amount;
+use crate::held;
 use crate::inventory::Restocked;
 use crate::refunds::StoredRefund;
 use domain::order::own::Own;
@@ -52,6 +55,21 @@ pub struct Order {
     /// What is still to be paid, as the storefront says.
     #[schema(example = "0.00")]
     pub total_outstanding: Option<String>,
+    /// Of a cancelled order: what is still to be given back, by whomever; null: nobody knows how
+    /// much.
+    #[schema(example = "0.00")]
+    pub owed: Option<String>,
+    /// Why somebody must look at it: `disputed`, `paid_in_part` or `paid_too_much`; null: nobody
+    /// must.
+    #[schema(example = "paid_too_much")]
+    pub held: Option<String>,
+    /// Why it is shipped before it is paid: `fulfillment`, `net`, `fixed` or `cash_on_delivery`.
+    #[schema(example = "net")]
+    pub payment_terms: Option<String>,
+    /// When it is to be paid by these terms.
+    pub payment_due_at: Option<Timestamp>,
+    /// The fields of the newest body that have a value which cannot be read.
+    pub unread: Vec<String>,
     pub line_items: Vec<StoredLine>,
     /// Null until the order's QR code is drawn.
     pub tracking: Option<Tracking>,
@@ -158,8 +176,15 @@ pub struct StoredLine {
     pub variant_id_text: Option<String>,
     #[schema(example = "Linen apron")]
     pub title: Option<String>,
+    /// Null: it is no whole number.
     #[schema(example = 2)]
-    pub quantity: i64,
+    pub quantity: Option<i64>,
+    /// How many of them were not removed or refunded.
+    #[schema(example = 2)]
+    pub current_quantity: Option<i64>,
+    /// How many of them are to be shipped now.
+    #[schema(example = 2)]
+    pub to_ship: i64,
     /// Of one, as the storefront wrote it.
     #[schema(example = "39.00")]
     pub price: Option<String>,
@@ -168,6 +193,9 @@ pub struct StoredLine {
     /// `fulfilled`, or null.
     #[schema(example = "fulfilled")]
     pub fulfillment_status: Option<String>,
+    /// Who ships it, as the storefront names it.
+    #[schema(example = "manual")]
+    pub fulfillment_service: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -224,6 +252,10 @@ impl Order {
         let shipments = record.shipments.iter();
         let shipments = shipments
             .map(|(id_of, part)| StoredShipment::of((&shop, id), *id_of, &part.value, &record.own));
+        let terms = record.means.value.terms;
+        let (current, to_ship) = (record.current(), record.to_ship());
+        let lines = record.lines.value.iter();
+        let lines = lines.map(|line| StoredLine::of(line, &current, &to_ship));
         let tracking = record.own.code.as_ref().map(|code| {
             let [qr_png, qr_svg] = paths(&shop, id, None);
             Tracking {
@@ -245,6 +277,11 @@ impl Order {
             subtotal_price: money(totals.subtotal),
             total_tax: money(totals.tax),
             total_outstanding: money(record.outstanding.value),
+            owed: money(record.owed()),
+            held: held::of(&record).map(|(reason, _)| reason.into_str().to_owned()),
+            payment_terms: terms.map(|it| it.kind.into_str().to_owned()),
+            payment_due_at: terms.and_then(|it| it.due_at).map(Timestamp),
+            line_items: lines.collect(),
             tracking,
             shipments: shipments.collect(),
             refunds: Vec::new(),
@@ -254,7 +291,7 @@ impl Order {
             cancelled_at: cancellation.as_ref().map(|it| Timestamp(it.at)),
             cancel_reason: cancellation.and_then(|it| it.reason),
             superseded_by: Successor::of(&record.own),
-            line_items: record.lines.value.into_iter().map(Into::into).collect(),
+            unread: record.unread,
             shop,
             updated_at,
         }
@@ -313,9 +350,12 @@ impl Fulfillment {
     }
 }
 
-impl From<Line> for StoredLine {
-    fn from(line: Line) -> Self {
+impl StoredLine {
+    fn of(line: &Line, current: &BTreeMap<i64, i64>, to_ship: &BTreeMap<i64, i64>) -> Self {
+        let line = line.clone();
         StoredLine {
+            current_quantity: line.quantity.and(current.get(&line.id).copied()),
+            to_ship: to_ship.get(&line.id).copied().unwrap_or(0),
             id: line.id,
             id_text: line.id.to_string(),
             variant_id: line.variant_id,
@@ -325,6 +365,7 @@ impl From<Line> for StoredLine {
             price: line.price,
             sku: line.sku,
             fulfillment_status: line.fulfillment_status,
+            fulfillment_service: line.fulfillment_service,
         }
     }
 }

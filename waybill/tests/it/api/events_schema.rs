@@ -18,7 +18,7 @@ use workers::Worker;
 
 use crate::support::delivery::{SHOP, payment_at, storefront};
 use crate::support::order::{deliver, naming_agreement};
-use crate::support::payment::{charge, declined, event, intent, invoice, session};
+use crate::support::payment::{CREATED, charge, declined, event, intent, invoice, session};
 use crate::support::{Service, eventually, service};
 
 /// Fields by event, each with its documented types; `lines[].sku` is a field too.
@@ -189,6 +189,40 @@ async fn post_payments(service: &Service) {
     ]) {
         deliver(service, &event(service, kind, nth, &object)).await;
     }
+    let of_payment = |kind: &str, payment: &str, status: &str| {
+        json!({
+            "id": format!("{kind}_{payment}"), "object": kind, "payment_intent": payment, "amount": 990,
+            "currency": "usd", "status": status,
+        })
+    };
+    let paid = intent("pi_10", "succeeded", 1990, Some("p10"));
+    deliver(
+        service,
+        &event(service, "payment_intent.succeeded", 20, &paid),
+    )
+    .await;
+    // A payment of an agreement, and one of none.
+    for payment in ["pi_10", "pi_6"] {
+        for (nth, kind, object, status) in [
+            (21, "refund.created", "refund", "succeeded"),
+            (22, "refund.failed", "refund", "failed"),
+            (23, "charge.dispute.created", "dispute", "needs_response"),
+            (24, "charge.dispute.closed", "dispute", "lost"),
+            (25, "charge.dispute.closed", "dispute", "won"),
+        ] {
+            let object = of_payment(object, payment, status);
+            deliver(service, &event(service, kind, nth, &object)).await;
+        }
+    }
+    let ended = json!({"id": "sub_1", "object": "subscription", "customer": "cus_7", "ended_at": CREATED + 9});
+    let of_nobody = json!({"id": "sub_2", "object": "subscription", "ended_at": CREATED + 9});
+    for ended in [ended, of_nobody] {
+        deliver(
+            service,
+            &event(service, "customer.subscription.deleted", 30, &ended),
+        )
+        .await;
+    }
 }
 
 /// A request for the privacy worker that came so long ago that its time is over, with this body
@@ -307,7 +341,20 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     let back = charge("pi_back", 1990, 1990);
     deliver(&service, &event(&service, "charge.refunded", 1, &back)).await;
     post(&service, "orders/cancelled", order(6, 2, &cancelled)).await;
+    // An order whose payment is disputed, and one of which a unit is taken off.
+    post(
+        &service,
+        "orders/create",
+        order(10, 1, &naming_agreement("p10")),
+    )
+    .await;
     post_payments(&service).await;
+    post(&service, "orders/paid", order(11, 1, &paid)).await;
+    let less = json!({
+        "financial_status": "paid",
+        "line_items": [{"id": 1, "quantity": 2, "current_quantity": 1, "sku": "MUG", "price": "9.95"}],
+    });
+    post(&service, "orders/updated", order(11, 2, &less)).await;
     // The order of the storefront for which a session had made one.
     post(
         &service,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::order::record::{Cancellation, Record, Shipment};
-use domain::order::{FulfillmentStatus, Tracking};
+use domain::order::{FinancialStatus, FulfillmentStatus, Tracking};
 use reqwest::Response;
 use serde_json::json;
 use store::tracking_numbers;
@@ -211,7 +211,10 @@ async fn the_page_follows_the_order_from_received_to_shipped_or_cancelled() {
         }
     };
     is("Received", "The shop has your order.").await;
-    change(&service, |order| order.was_paid = true).await;
+    change(&service, |order| {
+        order.financial.value = Some(FinancialStatus::Paid);
+    })
+    .await;
     is("Preparing", "The shop is getting your order ready.").await;
     shipment(&service, SHOP, 7, 1, Some("success"), "Carrier").await;
     parcel(&service, SHOP, 7, 1, "N1", None).await;
@@ -232,7 +235,7 @@ async fn the_page_follows_the_order_from_received_to_shipped_or_cancelled() {
     .await;
     change(&service, |order| {
         order.fulfillment.value = None;
-        order.was_refunded = true;
+        order.financial.value = Some(FinancialStatus::Refunded);
     })
     .await;
     is("Will not be shipped", "The shop will not ship this order.").await;
@@ -585,7 +588,7 @@ async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
             "Not known",
         ),
         (
-            Box::new(|order| order.was_refunded = true),
+            Box::new(|order| order.settled.canceled_at = Some(1)),
             ask,
             "Will not be shipped",
         ),

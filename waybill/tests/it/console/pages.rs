@@ -83,7 +83,7 @@ async fn one_page_shows_all_that_happened_to_an_order() {
     assert_eq!(made["outcome"], "done");
     let payment = console.shown(&session, "/payments/pi_7").await;
     assert!(
-        payment.contains("10.00 USD") && payment.contains("Books"),
+        payment.contains("30.00 USD") && payment.contains("Books"),
         "{payment}"
     );
     assert_eq!(console.page(&session, "/orders/404").await.0, 404);

@@ -65,7 +65,10 @@ fn values_are_completed_and_others_than_the_usual_ones_are_still_taken() {
     for (line, expected) in [
         (&["jobs", "list", "--state", "d"][..], &["done", "dead"][..]),
         (&["jobs", "list", "--queue", "p"], &["payments", "privacy"]),
-        (&["jobs", "list", "--kind", "charge"], &["charge.refunded"]),
+        (
+            &["jobs", "list", "--kind", "charge.refund"],
+            &["charge.refund.updated", "charge.refunded"],
+        ),
         (&["jobs", "requeue", "--kind", "shop"], &["shop/redact"]),
         (&["dead", "list", "--queue", "end"], &["endpoints"]),
         (&["listen", "--source", "s"], &["storefront"]),

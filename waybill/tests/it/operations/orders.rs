@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json as value};
 
-use crate::support::delivery::{SHOP, storefront};
+use crate::support::delivery::SHOP;
 use crate::support::operator::{json, refused, said};
 use crate::support::order::{body, deliver, order_delivery, shown, with, without_texts};
 use crate::support::payment::{event_called, intent};
-use crate::support::service;
+use crate::support::{records, service};
 
 const OTHER: &str = "a-shop-with-a-name-that-no-terminal-has-room-for.example";
 
@@ -89,11 +89,13 @@ async fn an_order_is_shown_by_its_name_with_what_came_of_its_deliveries() {
     deliver(&service, &order_delivery("orders/create", &order).id("w-1")).await;
     let order = with(body(77, 2, "paid"), &value!({"name": "#1007"}));
     deliver(&service, &order_delivery("orders/paid", &order).id("w-2")).await;
-    // A third one is dead: it has an id that the order has, and lines that nobody can read.
-    let broken = value!({"id": 77, "updated_at": "2027-01-15T08:00:00Z", "line_items": 5});
+    // A third one is dead, because the record of its customer is damaged.
+    let damaged = |_: &str| r#"{"schema":1,"email":5}"#.to_owned();
+    records::edit(service.db(), "customers where id = 77", damaged).await;
+    let order = with(body(77, 3, "paid"), &value!({"name": "#1007"}));
     deliver(
         &service,
-        &storefront("orders/updated", broken.to_string()).id("w-3"),
+        &order_delivery("orders/updated", &order).id("w-3"),
     )
     .await;
     for name in ["#1007", "1007", "77"] {
@@ -109,7 +111,7 @@ async fn an_order_is_shown_by_its_name_with_what_came_of_its_deliveries() {
             "w-2",
             "w-3",
             "ACCEPTED",
-            "line_items has the wrong type",
+            "the record of shop.example 77 in customers cannot be read",
         ] {
             at(part);
         }

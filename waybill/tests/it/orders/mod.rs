@@ -2,6 +2,7 @@
 
 pub mod agreements;
 pub mod notifications;
+pub mod outcomes;
 pub mod providers;
 pub mod samples;
 pub mod topics;

@@ -4,11 +4,14 @@
 use flows::letters;
 use std::time::Duration;
 
+use sandbox::PAYMENT_KEY;
 use serde_json::{Value, json};
 use store::notifications::{self, Summary};
+use store::payment_retries;
 
+use crate::both::orders::providers::{sandbox, with_payment};
 use crate::support::order::{
-    body, deliver, naming_agreement, no_person_in_events_and_jobs, order_delivery, with,
+    body, cancelled, deliver, naming_agreement, no_person_in_events_and_jobs, order_delivery, with,
 };
 use crate::support::payment::{declined, event, intent};
 use crate::support::smtp::{Reply, SmtpServer};
@@ -174,4 +177,48 @@ async fn a_payment_that_was_made_meanwhile_is_not_complained_of() {
     assert_eq!(states(&service).await, ["not_needed"]);
     assert_eq!(server.received().len(), 0);
     service.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_owes_nothing_hears_of_no_failure_and_is_charged_no_more() {
+    let server = SmtpServer::start().await;
+    let sandbox = sandbox().await;
+    let options = with_payment(service().manual_clock(), &sandbox, PAYMENT_KEY);
+    let service = with_mail(options, &server).start().await;
+    let named = |id: i64, order: Value| {
+        let order = with(order, &naming_agreement(&format!("p{id}")));
+        order_delivery("orders/updated", &order)
+    };
+    deliver(&service, &named(1, body(1, 0, "pending"))).await;
+    let paid = intent("pi_9", "succeeded", 3000, Some("p1"));
+    let paid = event(&service, "payment_intent.succeeded", 1, &paid);
+    deliver(&service, &paid).await;
+    deliver(&service, &named(2, cancelled(2, 0, "pending"))).await;
+    deliver(&service, &named(3, body(3, 0, "paid"))).await;
+    let email = Some("canary@example.com");
+    for id in 1..=3 {
+        let failure = failed(&format!("pi_{id}"), 1, Some(&format!("p{id}")), email);
+        deliver(&service, &event(&service, FAILED, 1, &failure)).await;
+        let retries = payment_retries::list(service.db(), &format!("pi_{id}")).await;
+        assert_eq!(retries.unwrap().len(), 0, "order {id}");
+    }
+    assert_eq!(states(&service).await, [""; 0]);
+    // A further cycle of the paid order is owed.
+    let mut further = failed("pi_4", 1, Some("p1"), email);
+    further["metadata"]["fulfillment_cycle"] = json!("2");
+    deliver(&service, &event(&service, FAILED, 1, &further)).await;
+    assert_eq!(states(&service).await, ["sent"]);
+    let id = all(&service).await[0].id;
+    let is_needed = async || {
+        let letter = notifications::letter(service.db(), id).await.unwrap();
+        letter.unwrap().is_needed()
+    };
+    assert!(is_needed().await);
+    deliver(&service, &named(1, cancelled(1, 5, "pending"))).await;
+    assert!(
+        !is_needed().await,
+        "it is cancelled before the mail is sent"
+    );
+    service.stop().await;
+    sandbox.stop().await;
 }

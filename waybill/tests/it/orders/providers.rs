@@ -227,7 +227,7 @@ async fn payment_refuses(key: &str, fault: Option<Fault>, is_known: bool) -> Str
     let refund = refund(&service, 7).await;
     assert_eq!(
         (&refund["state"], &refund["amount"]),
-        (&json!("failed"), &json!("10.00"))
+        (&json!("failed"), &json!("30.00"))
     );
     let events = events(service.db(), SHOP, 7).await;
     let failed = events
@@ -235,7 +235,7 @@ async fn payment_refuses(key: &str, fault: Option<Fault>, is_known: bool) -> Str
         .filter(|(kind, _)| kind == "order.refund_failed");
     let failed: Vec<&Value> = failed.map(|(_, body)| body).collect();
     let expected = json!({
-        "payment_id": "pi_7", "amount": "10.00", "currency": "USD", "error": error,
+        "payment_id": "pi_7", "amount": "30.00", "currency": "USD", "error": error,
         "shop": SHOP, "order_id": "7",
     });
     assert_eq!(failed, [&expected]);

@@ -262,8 +262,8 @@ async fn the_life_of_an_order_is_described_in_events_of_ids_and_amounts() {
         (
             "order.fulfillment_requested",
             about(json!({"cycle": "1", "lines": [
-                {"line_id": "1", "variant_id": "101", "sku": "MUG", "quantity": 2},
-                {"line_id": "2", "variant_id": null, "sku": null, "quantity": 1},
+                {"line_id": "1", "variant_id": "101", "sku": "MUG", "fulfillment_service": null, "quantity": 2},
+                {"line_id": "2", "variant_id": null, "sku": null, "fulfillment_service": null, "quantity": 1},
             ]})),
         ),
         ("order.updated", state("paid", Some("fulfilled"))),
@@ -333,7 +333,6 @@ async fn events_of_an_order_sort_as_they_happened_whatever_the_clocks_say() {
             "order.cancelled",
             "order.fulfillment_cancelled",
             "order.inventory_restocked",
-            "order.refund_recorded",
         ]
     );
     behind.stop().await;
@@ -344,8 +343,11 @@ async fn an_order_that_is_paid_again_and_again_is_requested_once() {
     let service = service().start().await;
     let mut deliveries = Vec::new();
     for (nth, topic) in TOPICS.iter().cycle().take(40).enumerate() {
-        let second = u32::try_from(nth).unwrap();
-        let status = if nth % 4 == 3 { "pending" } else { "paid" };
+        // Some deliveries are of the time before it was paid, and come late.
+        let (second, status) = match nth % 4 {
+            3 => (0, "pending"),
+            _ => (u32::try_from(nth).unwrap() + 1, "paid"),
+        };
         deliveries.push(order_delivery(topic, &body(7, second, status)).id(&format!("w-{nth}")));
     }
     for some in deliveries.chunks(8) {
@@ -937,7 +939,7 @@ async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
         let refunds = order["refunds"].as_array().unwrap();
         assert_eq!(refunds.len(), 1, "order {id}");
         assert_eq!(refunds[0]["payment_id"], format!("pi_{id}"));
-        assert_eq!(refunds[0]["amount"], "10.00", "what was captured");
+        assert_eq!(refunds[0]["amount"], "30.00", "what was captured");
         // No payment provider is set: whoever reads the event gives it back.
         assert_eq!(refunds[0]["state"], "recorded");
         let kinds = kinds(service.db(), SHOP, id).await;
@@ -948,7 +950,7 @@ async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
             .iter()
             .find(|(kind, _)| kind == "order.refund_requested");
         let asks = json!({
-            "payment_id": format!("pi_{id}"), "amount": "10.00", "currency": "USD",
+            "payment_id": format!("pi_{id}"), "amount": "30.00", "currency": "USD",
             "shop": SHOP, "order_id": id.to_string(), "automatic": false,
         });
         assert_eq!(asked.unwrap().1, asks);

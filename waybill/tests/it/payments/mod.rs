@@ -2,5 +2,6 @@
 
 pub mod calls;
 pub mod checkout;
+pub mod gone_back;
 pub mod hazards;
 pub mod provider_api;

@@ -99,9 +99,9 @@ pub fn order_delivery(topic: &str, body: &Value) -> Delivery {
 }
 
 /// What [`captured`] takes, in minor units.
-pub const CAPTURED: i64 = 1000;
+pub const CAPTURED: i64 = 3000;
 
-/// The event of a captured payment of ten dollars, `pi_<nth>`, sent at `now`.
+/// The event of a captured payment of thirty dollars, as an order of [`body`] costs, `pi_<nth>`, sent at `now`.
 pub fn captured(now: Timestamp, nth: i64, agreement: &str) -> Delivery {
     let event = json!({
         "id": format!("evt_{nth}"),

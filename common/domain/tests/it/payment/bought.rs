@@ -110,6 +110,8 @@ fn paid_invoices() {
             total: Some(minor),
             billing_reason: some("subscription_cycle"),
             period_end: Some(start + days * DAY),
+            credits_unused_time: false,
+            created: Some(start - 5),
             pact_id: some("pact_Example01"),
             charge: some("ch_Example01").filter(|_| !new),
             payment_intent: some("pi_Example01").filter(|_| !new),
@@ -129,6 +131,7 @@ fn paid_invoices() {
                 minor
             }),
             billing_reason: some(reason),
+            credits_unused_time: variant == "plan_changed",
             ..paid(NEW, minor, days)
         };
         assert_eq!(read, expected, "{variant}");

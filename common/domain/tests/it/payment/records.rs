@@ -4,7 +4,7 @@
 
 use domain::payment::checkout::{self, Change};
 use domain::payment::record::Record as Payment;
-use domain::payment::subscription::{self, extended};
+use domain::payment::subscription::{self, Change as Paid, change};
 use domain::payment::{Event, EventType, PaymentStatus};
 use domain::record::{Forget, Record as Kept, read};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn invoice(created: i64, paid: i64, end: i64, agreement: Option<&str>) -> Event 
 }
 
 #[test]
-fn a_subscription_is_extended_to_the_latest_end_and_never_shortened() {
+fn invoices_extend_a_subscription_to_the_latest_end() {
     let pool = [
         invoice(1, 500, 100, Some("P")),
         invoice(2, 500, 300, None),
@@ -53,12 +53,15 @@ fn a_subscription_is_extended_to_the_latest_end_and_never_shortened() {
         for index in history {
             let mut after = known.clone().unwrap_or_else(|| pool[*index].clone());
             after.merge(pool[*index].clone());
-            reported.extend(extended(known.as_ref(), &after));
+            reported.extend(change(known.as_ref(), &after).map(|it| match it {
+                Paid::Extended { to } => to,
+                Paid::Shortened { .. } => panic!("{history:?}"),
+            }));
             known = Some(after);
         }
         let known = known.expect("an invoice");
         let latest = history.iter().map(|index| ends[*index]).max();
-        assert_eq!(known.period_end, latest, "{history:?}");
+        assert_eq!(known.paid_until(), latest, "{history:?}");
         assert_eq!(reported.last().copied(), latest, "{history:?}");
         assert!(
             reported.is_sorted_by(|a, b| a < b),
@@ -83,7 +86,7 @@ fn a_period_that_was_discounted_or_credited_extends_and_a_trial_does_not() {
         let event = fixture(&format!("invoice.payment_succeeded.{name}"));
         let (id, record) = subscription::Record::of(&event)?;
         assert_eq!(id, "sub_Example01");
-        extended(None, &record)
+        record.paid_until()
     };
     assert_eq!(end(OLD), Some(1_735_732_800 + 31 * 86_400));
     assert_eq!(end(NEW), Some(1_793_448_000 + 30 * 86_400));
@@ -282,4 +285,77 @@ fn the_type_alone_pays_for_nothing() {
         state(failed, json!("requires_source")),
         of("requires_payment_method", 0)
     );
+}
+
+/// An invoice by which the unused rest of what was paid is given back, and another interval begins.
+fn changed(made: i64, end: i64) -> Event {
+    let object = json!({
+        "id": "in_2", "amount_paid": 0, "total": -900, "currency": "usd", "subscription": "sub_1", "created": made,
+        "lines": {"data": [
+            {"amount": -1000, "proration": true, "type": "invoiceitem", "period": {"end": 400}},
+            {"amount": 100, "type": "subscription", "period": {"end": end}},
+        ]},
+    });
+    event(EventType::InvoicePaid, made, &object)
+}
+
+fn ended(created: i64, at: Option<i64>) -> Event {
+    let object =
+        json!({"id": "sub_1", "object": "subscription", "customer": "cus_1", "ended_at": at});
+    event(EventType::SubscriptionUpdated, created, &object)
+}
+
+#[test]
+fn a_subscription_is_paid_for_what_was_not_given_back_and_until_it_ended_in_every_sequence() {
+    let pool = [
+        invoice(10, 1000, 400, Some("P")),
+        changed(50, 80),
+        invoice(80, 100, 110, None),
+        ended(90, None),
+        ended(100, Some(95)),
+        // It was made before the interval was changed, and was paid long after.
+        {
+            let object = json!({
+                "id": "in_0", "amount_paid": 1000, "currency": "usd", "subscription": "sub_1", "created": 5,
+                "lines": {"data": [{"period": {"end": 405}}]},
+            });
+            event(EventType::InvoiceSettled, 120, &object)
+        },
+    ];
+    let pool: Vec<subscription::Record> = pool
+        .iter()
+        .map(|event| subscription::Record::of(event).expect("a subscription").1)
+        .collect();
+    every_history(pool.len(), 5, |history| {
+        let mut known: Option<subscription::Record> = None;
+        let mut now = None;
+        for index in history {
+            let mut after = known.clone().unwrap_or_else(|| pool[*index].clone());
+            after.merge(pool[*index].clone());
+            match change(known.as_ref(), &after) {
+                Some(Paid::Extended { to }) => {
+                    assert!(now < Some(to), "{history:?}");
+                    now = Some(to);
+                }
+                Some(Paid::Shortened { from, to }) => {
+                    assert!(now == Some(from) && to < from, "{history:?}");
+                    now = Some(to);
+                }
+                None => {}
+            }
+            known = Some(after);
+        }
+        let has = |index: usize| history.contains(&index);
+        let paid = match () {
+            () if has(2) && has(1) => Some(110),
+            () if has(1) => Some(80),
+            () if has(5) => Some(405),
+            () if has(0) => Some(400),
+            () if has(2) => Some(110),
+            () => None,
+        };
+        let paid = paid.map(|end| if has(4) { end.min(95) } else { end });
+        assert_eq!(known.expect("one").paid_until(), paid, "{history:?}");
+        assert_eq!(now, paid, "what was reported: {history:?}");
+    });
 }

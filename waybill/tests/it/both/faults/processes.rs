@@ -218,9 +218,8 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_dead_lettered_and_its_nei
     let poison = count(&db, poison).await;
     let mut held = db.begin().await.unwrap();
     held.query(
-        "insert into orders (shop, id, listed_at, state, is_paid, was_paid, record, created_at,
-                             updated_at)
-         values ('shop.example', $1, 0, 'initiated', 0, 0, '{}', 0, 0)",
+        "insert into orders (shop, id, listed_at, state, is_paid, record, created_at, updated_at)
+         values ('shop.example', $1, 0, 'initiated', 0, '{}', 0, 0)",
     )
     .bind(poison)
     .execute()

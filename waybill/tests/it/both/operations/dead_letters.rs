@@ -123,7 +123,10 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
     let service = service().start().await;
-    let unreadable = with(body(2, 1, "pending"), &value!({"line_items": 7}));
+    let unreadable = with(
+        body(2, 1, "pending"),
+        &value!({"order_id": 7, "line_items": 7}),
+    );
     deliver(
         &service,
         &order_delivery("orders/create", &unreadable).id("w-2"),

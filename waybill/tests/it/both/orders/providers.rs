@@ -49,7 +49,7 @@ pub fn with_both(sandbox: &Sandbox) -> Options {
     with_payment(options, sandbox, PAYMENT_KEY)
 }
 
-/// The payment provider captures ten dollars, `pi_<nth>`.
+/// The payment provider captures thirty dollars, `pi_<nth>`.
 pub fn capture(sandbox: &Sandbox, nth: i64, agreement: &str) {
     sandbox.payment().add_intent(Intent {
         id: format!("pi_{nth}"),
@@ -501,7 +501,7 @@ async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is
         let refund = refund(&service, id).await;
         assert_eq!(refund["state"], "issued", "order {id}");
         assert_eq!(refund["payment_id"], format!("pi_{id}"));
-        assert_eq!(refund["amount"], "10.00");
+        assert_eq!(refund["amount"], "30.00");
         let refund_id = refund["refund_id"].as_str().unwrap();
         assert!(refund_id.starts_with("re_"), "{refund_id}");
         let events = events(service.db(), SHOP, id).await;
@@ -522,7 +522,7 @@ async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is
         assert_eq!(
             issued[0].1,
             json!({
-                "payment_id": format!("pi_{id}"), "amount": "10.00", "currency": "USD",
+                "payment_id": format!("pi_{id}"), "amount": "30.00", "currency": "USD",
                 "refund_id": refund_id, "already_refunded": false,
                 "shop": SHOP, "order_id": id.to_string(),
             })
@@ -543,7 +543,10 @@ async fn an_order_with_several_payments_gives_each_of_them_back() {
     deliver(&service, &captured(now(&service), 1, "7")).await;
     deliver(
         &service,
-        &order_delivery("orders/cancelled", &cancelled(7, 1, "paid")),
+        &order_delivery(
+            "orders/cancelled",
+            &with(cancelled(7, 1, "paid"), &json!({"total_price": "90.00"})),
+        ),
     )
     .await;
     deliver(&service, &captured(now(&service), 2, "7")).await;

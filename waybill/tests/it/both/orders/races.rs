@@ -76,7 +76,7 @@ async fn many_versions_of_an_order_that_wait_together_end_in_one_right_state() {
                 "name": format!("#{id}.{second}"),
                 "fulfillments": [fulfilment(70, &[&format!("T-{second}")], &[(1, 1)])],
             });
-            let status = ["pending", "authorized", "paid"][nth % 3];
+            let status = ["pending", "authorized", "paid"][(nth + 1) % 3];
             let mut version = with(body(id, second, status), &shipped);
             if id % 2 == 0 && second == 17 {
                 version = with(cancelled(id, 17, "paid"), &shipped);
@@ -107,7 +107,7 @@ async fn many_versions_of_an_order_that_wait_together_end_in_one_right_state() {
         };
         assert_eq!(order["fulfillment"]["state"], state);
         assert_eq!(order["name"], format!("#{id}.49"));
-        assert_eq!(order["financial_status"], "authorized");
+        assert_eq!(order["financial_status"], "paid");
         let parcels = order["shipments"][0]["parcels"].as_array().unwrap();
         let numbers: BTreeSet<&str> = parcels
             .iter()
@@ -115,10 +115,12 @@ async fn many_versions_of_an_order_that_wait_together_end_in_one_right_state() {
             .collect();
         assert_eq!(numbers, BTreeSet::from(["T-49"]));
         let kinds = kinds(service.db(), SHOP, id).await;
-        for kind in ["order.created", "order.paid"] {
-            assert_eq!(times(&kinds, kind), 1, "{kind}");
-        }
-        assert!(times(&kinds, "order.fulfillment_requested") <= 1);
+        assert_eq!(times(&kinds, "order.created"), 1);
+        // Each came again only after a newer version had taken it back.
+        assert!(times(&kinds, "order.paid") >= 1);
+        let requested = times(&kinds, "order.fulfillment_requested");
+        let called_off = times(&kinds, "order.fulfillment_cancelled");
+        assert_eq!(requested - called_off, usize::from(id % 2 == 1));
         assert_eq!(times(&kinds, "order.cancelled"), usize::from(id % 2 == 0));
     }
     assert_eq!(

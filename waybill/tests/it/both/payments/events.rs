@@ -73,7 +73,7 @@ async fn every_recorded_event_of_both_generations_is_worked_on_and_the_books_bal
         assert_eq!(told_again, reported, "{name}");
         balances(service.db()).await;
     }
-    assert_eq!(seen, 43, "fixtures");
+    assert_eq!(seen, 71, "fixtures");
     no_person_in_events_and_jobs(&service).await;
     service.stop().await;
 }

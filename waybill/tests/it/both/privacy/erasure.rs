@@ -232,7 +232,7 @@ async fn bodies_of_jobs_that_are_ready_dead_or_done_lose_the_person_and_still_ru
         &order_delivery("orders/create", &body(1, 1, "pending")).id("1"),
     )
     .await;
-    let unreadable = with(body(2, 1, "pending"), &json!({"line_items": 7}));
+    let unreadable = with(body(2, 1, "pending"), &json!({"order_id": 7}));
     deliver(
         &service,
         &order_delivery("orders/create", &unreadable).id("2"),
@@ -294,7 +294,7 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
     )
     .await;
     // It fails, and would keep its body.
-    let unreadable = with(body(1, 10, "paid"), &json!({"line_items": 7}));
+    let unreadable = with(body(1, 10, "paid"), &json!({"order_id": 7}));
     deliver(
         &service,
         &order_delivery("orders/updated", &unreadable).id("10"),

@@ -301,7 +301,7 @@ async fn a_number_in_a_body_is_a_telephone_number_only_where_one_stands() {
     let phone = "44012345678901";
     let request = json!({"id": 77, "phone": phone});
     // A dead order of somebody else, with a variant of that number.
-    let unreadable = json!({"line_items": [{"id": 1, "variant_id": phone}], "total_price": "x"});
+    let unreadable = json!({"order_id": 2, "line_items": [{"id": 1, "variant_id": phone}]});
     let dead = order(2, Some(78), "bob", &unreadable);
     deliver(&service, &order_delivery("orders/create", &dead)).await;
     assert_eq!(service.jobs(State::Dead).await, 1);
@@ -496,7 +496,7 @@ async fn an_export_has_the_bodies_that_an_erasure_would_find() {
         .start()
         .await;
     // Dead, of a guest.
-    let unreadable = json!({"line_items": 7});
+    let unreadable = json!({"order_id": 7});
     deliver(
         &service,
         &order_delivery("orders/create", &order(1, None, "canary", &unreadable)),

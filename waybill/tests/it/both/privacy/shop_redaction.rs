@@ -332,7 +332,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
 
     // The books are as they were, without the payers' addresses.
     assert_eq!(balances(service.db()).await, books);
-    let payers = "select count(*) as n from payments where received_minor = 1000
+    let payers = "select count(*) as n from payments where received_minor = 3000
                     and pact_id = 'shop.example-2' and email_key is null";
     assert_eq!(service.count(payers).await, 3);
     let payers = async |rows| {
@@ -411,8 +411,8 @@ async fn insert_many(service: &Service, orders: i64) {
         "with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < {orders})"
     );
     for insert in [
-        "insert into orders (shop, id, listed_at, state, is_paid, was_paid, record, created_at, updated_at)
-         select 'shop.example', n, 1, 'initiated', 0, 0, '{}', 1, 1 from numbers",
+        "insert into orders (shop, id, listed_at, state, is_paid, record, created_at, updated_at)
+         select 'shop.example', n, 1, 'initiated', 0, '{}', 1, 1 from numbers",
         "insert into tracking_numbers (number, shop, order_id)
          select 'T-1', 'shop.example', n from numbers",
         "insert into customers (shop, id, record, created_at, updated_at)

@@ -256,7 +256,7 @@ impl Person {
             self.last_order(),
         ];
         if self.has_unreadable_order() {
-            let lines = json!({"line_items": self.word("not-a-list")});
+            let lines = json!({"order_id": 7, "line_items": self.word("not-a-list")});
             life.push(("orders/updated", with(self.order(5, "paid"), &lines)));
         }
         life

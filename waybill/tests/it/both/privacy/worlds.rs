@@ -254,6 +254,7 @@ fn order(seed: u64, nth: u64, dice: &mut Dice) -> Sent {
         body["name"] = json!("#stuck");
     }
     if !is_readable {
+        body["order_id"] = json!(7);
         body["line_items"] = json!(word);
     }
     Sent {

@@ -21,7 +21,7 @@ fn order(nth: usize) -> Delivery {
 /// One that no version can read.
 fn unreadable(nth: usize) -> Delivery {
     let id = i64::try_from(5000 + nth).unwrap();
-    let body = with(body(id, 1, "paid"), &json!({"line_items": 7})).to_string();
+    let body = with(body(id, 1, "paid"), &json!({"order_id": 7})).to_string();
     Delivery::storefront(
         "orders/paid",
         &format!("w-{nth}-spoilt"),

@@ -284,6 +284,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("workers::handlers::privacy::reapply::again", REAPPLIED),
     ("workers::handlers::privacy::reapply::record", REAPPLIED),
     ("workers::handlers::privacy::reapply::take_over", REAPPLIED),
+    (
+        "workers::handlers::privacy::shop::unread",
+        "The same transaction as in `forget_people`, once more for what could not be read.",
+    ),
 ];
 
 /// The area of each point outside of transactions.

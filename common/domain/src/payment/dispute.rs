@@ -1,0 +1,55 @@
+//! A dispute: the customer's bank takes the money of a charge back, and decides later whose it is.
+
+use serde::{Deserialize, Serialize};
+
+use super::fields::{code, currency, id, money, named, payment_id, required, text};
+use crate::json::{At, Field, Unreadable, fields};
+use crate::money::Money;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispute {
+    /// The dispute's id, `dp_..`.
+    pub id: String,
+    /// The id of the payment: the intent's, or the charge's own for a charge that was made without an intent.
+    pub payment_id: String,
+    pub amount: Money,
+    pub status: Option<Status>,
+    /// A code of the provider, such as `fraudulent`.
+    pub reason: Option<String>,
+}
+
+/// Whose the money is. Of two statuses of one second the one listed later here stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The bank only asks. No money has moved, or the word is not known.
+    Inquiry,
+    /// The bank has taken it, and has not decided.
+    Open,
+    Lost,
+    Won,
+}
+
+fields! { Fields { object, id, charge, payment_intent, amount, currency, status, reason } }
+
+impl Dispute {
+    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+        let it: Fields = required(object.object()).at("data.object")?;
+        named(it.object, "dispute").at("data.object.object")?;
+        let id = required(id(it.id)).at("data.object.id")?;
+        let currency = required(currency(it.currency)).at("data.object.currency")?;
+        let payment_id = payment_id(it.payment_intent, it.charge)?;
+        Ok(Dispute {
+            id,
+            payment_id,
+            amount: required(money(it.amount, currency)).at("data.object.amount")?,
+            status: text(it.status).map(|status| match status.as_str() {
+                "needs_response" | "under_review" => Status::Open,
+                "lost" => Status::Lost,
+                "won" => Status::Won,
+                _ => Status::Inquiry,
+            }),
+            reason: code(it.reason),
+        })
+    }
+}

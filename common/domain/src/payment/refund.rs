@@ -1,0 +1,52 @@
+//! A refund of a charge. It can fail days after it succeeded, and the money is then the merchant's again.
+
+use serde::{Deserialize, Serialize};
+
+use super::fields::{currency, id, money, named, payment_id, required, seconds, text};
+use crate::json::{At, Field, Unreadable, fields};
+use crate::money::Money;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    /// The refund's id, `re_..`.
+    pub id: String,
+    /// The id of the payment: the intent's, or the charge's own for a charge that was made without an intent.
+    pub payment_id: String,
+    pub amount: Money,
+    pub status: Option<Status>,
+    /// When it was made, in Unix seconds.
+    pub created: Option<i64>,
+}
+
+/// How far a refund has come. Of two statuses of one second the one listed later here stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Status {
+    /// The bank has not answered, or the customer must do something, or the word is not known.
+    Pending,
+    Succeeded,
+    /// The money stays with the merchant: the bank refused it, or somebody canceled it.
+    Failed,
+}
+
+fields! { Fields { object, id, charge, payment_intent, amount, currency, status, created } }
+
+impl Refund {
+    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+        let it: Fields = required(object.object()).at("data.object")?;
+        named(it.object, "refund").at("data.object.object")?;
+        let id = required(id(it.id)).at("data.object.id")?;
+        let currency = required(currency(it.currency)).at("data.object.currency")?;
+        let payment_id = payment_id(it.payment_intent, it.charge)?;
+        Ok(Refund {
+            id,
+            payment_id,
+            amount: required(money(it.amount, currency)).at("data.object.amount")?,
+            status: text(it.status).map(|status| match status.as_str() {
+                "succeeded" => Status::Succeeded,
+                "failed" | "canceled" => Status::Failed,
+                _ => Status::Pending,
+            }),
+            created: seconds(it.created).unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,620 @@
+//! What shops and providers really do with an order: they bring it back, call units off, take money of several kinds, and
+//! send what nobody documented.
+
+use std::time::Duration;
+
+use domain::job::State;
+use domain::signature::sign_storefront;
+use sandbox::PAYMENT_KEY;
+use serde_json::{Value, json};
+
+use crate::both::orders::providers::{capture, now, sandbox, with_payment};
+use crate::support::delivery::{Delivery, SHOP, payment_at};
+use crate::support::operator::{json as listed_by, said};
+use crate::support::order::{
+    CAPTURED, at, body, cancelled, captured, deliver, events, naming_agreement, order_delivery,
+    shown, with,
+};
+use crate::support::payment::{charge, event, intent, session};
+use crate::support::{STOREFRONT_SECRET, Service, service};
+
+/// An order of WooCommerce, of three units for 30.00.
+fn woo(second: u32, status: &str, fields: &Value) -> Delivery {
+    let body = json!({
+        "id": 7, "number": "7", "date_created_gmt": "2027-01-15T07:00:00",
+        "date_modified_gmt": at(second).trim_end_matches('Z'), "currency": "USD", "total": "30.00",
+        "status": status, "date_paid_gmt": null, "date_completed_gmt": null, "refunds": [],
+        "line_items": [{"id": 1, "quantity": 3}],
+    });
+    order_delivery("orders/updated", &with(body, fields))
+}
+
+/// Each refund of an order: its state, its payment and its amount.
+fn refunds(order: &Value) -> Vec<(Value, Value, Value)> {
+    let refunds = order["refunds"].as_array().unwrap().iter();
+    refunds
+        .map(|it| {
+            (
+                it["state"].clone(),
+                it["payment_id"].clone(),
+                it["amount"].clone(),
+            )
+        })
+        .collect()
+}
+
+/// What a warehouse hears that follows the events: the last word of each, and the units by line.
+async fn told(service: &Service, id: i64) -> Vec<(String, Vec<(String, Value)>)> {
+    let events = events(service.db(), SHOP, id).await.into_iter();
+    let of_shipping = events.filter_map(|(kind, body)| {
+        let word = kind.strip_prefix("order.fulfillment_")?.to_owned();
+        let lines = body["lines"].as_array().cloned().unwrap_or_default();
+        let unit = |line: &Value| {
+            let id = line["line_id"].as_str().unwrap_or_default();
+            (id.to_owned(), line["quantity"].clone())
+        };
+        Some((word, lines.iter().map(unit).collect()))
+    });
+    of_shipping.collect()
+}
+
+fn word(word: &str, lines: &[(&str, i64)]) -> (String, Vec<(String, Value)>) {
+    let lines = lines
+        .iter()
+        .map(|(id, units)| (id.to_string(), json!(units)));
+    (word.to_owned(), lines.collect())
+}
+
+async fn state(service: &Service, key: &str, id: i64) -> Value {
+    shown(service, key, SHOP, id).await["fulfillment"]["state"].clone()
+}
+
+#[tokio::test]
+async fn an_order_that_a_late_payment_brings_back_is_shipped_and_not_given_back() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    let key = service.api_key().await;
+    let paid = json!({"date_paid_gmt": "2027-01-15T07:00:03"});
+    capture(&sandbox, 7, "7");
+    deliver(&service, &woo(1, "pending", &json!({}))).await;
+    deliver(&service, &captured(now(&service), 7, "7")).await;
+    deliver(&service, &woo(2, "cancelled", &json!({}))).await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(
+        refunds(&order),
+        [(json!("recorded"), json!("pi_7"), json!("30.00"))]
+    );
+    let held = listed_by(&service, &["orders", "held"]).await;
+    assert_eq!(held[0]["reason"], "refund_is_yours", "{held}");
+    deliver(&service, &woo(3, "processing", &paid)).await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["fulfillment"]["state"], "requested");
+    assert_eq!(
+        (&order["cancelled_at"], refunds(&order)),
+        (&Value::Null, vec![])
+    );
+    let held = listed_by(&service, &["orders", "held"]).await;
+    assert_eq!(held, json!([]));
+    assert_eq!(
+        sandbox.payment().fault_injector.requests(),
+        0,
+        "nothing is asked for"
+    );
+    assert_eq!(
+        told(&service, 7).await,
+        [
+            word("requested", &[("1", 3)]),
+            word("cancelled", &[("1", 3)]),
+            word("requested", &[("1", 3)])
+        ]
+    );
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_shop_and_the_provider_took_is_owed_by_each() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let fields = json!({
+        "total_price": "100.00", "payment_gateway_names": ["gift_card", "stripe"],
+        "note_attributes": [{"name": "pact_id", "value": "p1"}],
+    });
+    let order = with(body(1, 1, "paid"), &fields);
+    deliver(&service, &order_delivery("orders/create", &order)).await;
+    let paid = intent("pi_1", "succeeded", 7000, Some("p1"));
+    let paid = event(&service, "payment_intent.succeeded", 1, &paid);
+    deliver(&service, &paid).await;
+    let gone = with(cancelled(1, 2, "paid"), &fields);
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    let recorded = json!("recorded");
+    assert_eq!(
+        refunds(&order),
+        [
+            (recorded.clone(), Value::Null, json!("30.00")),
+            (recorded, json!("pi_1"), json!("70.00"))
+        ]
+    );
+    service.stop().await;
+}
+
+/// What the shop gave back itself, by one transaction.
+fn given_back(transaction: &Value) -> Value {
+    let whole = json!({"id": 90, "kind": "refund", "status": "success"});
+    json!([{"id": 9, "transactions": [with(whole, transaction)], "refund_line_items": []}])
+}
+
+#[tokio::test]
+async fn what_went_back_as_credit_is_not_refunded_again_without_a_person() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    let key = service.api_key().await;
+    capture(&sandbox, 7, "7");
+    let credit = given_back(&json!({"amount": "30.00", "currency": "USD", "gateway": "gift_card"}));
+    let fields = json!({"refunds": credit});
+    deliver(&service, &captured(now(&service), 7, "7")).await;
+    let gone = with(cancelled(7, 2, "refunded"), &fields);
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+    service.settled().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(
+        refunds(&order),
+        [(json!("recorded"), json!("pi_7"), Value::Null)]
+    );
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_went_back_in_the_buyers_currency_is_never_zero_of_the_shops() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let euros = json!({"amount": "92.00", "currency": "EUR", "gateway": "stripe"});
+    let in_both = json!({"amount_set": {
+        "shop_money": {"amount": "100.00", "currency_code": "USD"},
+        "presentment_money": {"amount": "92.00", "currency_code": "EUR"},
+    }});
+    for (id, transaction, amount) in [
+        (1, euros.clone(), Value::Null),
+        (2, with(euros, &in_both), json!("100.00")),
+    ] {
+        let fields = json!({"total_price": "100.00", "refunds": given_back(&transaction)});
+        let paid = with(body(id, 1, "paid"), &json!({"total_price": "100.00"}));
+        deliver(&service, &order_delivery("orders/paid", &paid)).await;
+        let gone = with(cancelled(id, 2, "refunded"), &fields);
+        deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+        let order = shown(&service, &key, SHOP, id).await;
+        assert_eq!(order["storefront_refunds"][0]["amount"], amount);
+        let owed = (json!("already_refunded"), Value::Null, amount);
+        assert_eq!(refunds(&order), [owed]);
+    }
+    assert_eq!(
+        listed_by(&service, &["orders", "held"]).await,
+        json!([]),
+        "nothing is owed"
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
+    let service = service().start().await;
+    let of = |second: u32, left: i64, fulfillments: Value| {
+        let fields = json!({
+            "line_items": [{"id": 1, "quantity": 3, "current_quantity": left}],
+            "fulfillments": fulfillments,
+        });
+        order_delivery("orders/updated", &with(body(1, second, "paid"), &fields))
+    };
+    let two = |status: &str| json!([{"id": 70, "status": status, "line_items": [{"id": 1, "quantity": 2}]}]);
+    for delivery in [
+        of(1, 3, json!([])),
+        of(2, 2, json!([])),
+        of(3, 2, two("success")),
+        of(4, 2, two("cancelled")),
+        of(5, 0, two("cancelled")),
+    ] {
+        deliver(&service, &delivery).await;
+    }
+    assert_eq!(
+        told(&service, 1).await,
+        [
+            word("requested", &[("1", 3)]),
+            word("reduced", &[("1", 1)]),
+            word("requested", &[("1", 2)]),
+            word("cancelled", &[("1", 2)]),
+        ]
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_payment_pays_for_stays_requested_when_something_is_added() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let order = with(body(1, 1, "pending"), &naming_agreement("p1"));
+    deliver(&service, &order_delivery("orders/create", &order)).await;
+    let paid = intent("pi_1", "succeeded", 3000, Some("p1"));
+    let paid = event(&service, "payment_intent.succeeded", 1, &paid);
+    deliver(&service, &paid).await;
+    let with_more = |second: u32, outstanding: &str| {
+        let mut order = with(
+            order.clone(),
+            &json!({
+                "updated_at": at(second), "total_price": "50.00", "total_outstanding": outstanding,
+            }),
+        );
+        let lines = order["line_items"].as_array_mut().unwrap();
+        lines.push(json!({"id": 3, "quantity": 1, "price": "20.00"}));
+        order_delivery("orders/updated", &order)
+    };
+    deliver(&service, &with_more(2, "50.00")).await;
+    assert_eq!(state(&service, &key, 1).await, "requested");
+    let first = word("requested", &[("1", 2), ("2", 1)]);
+    assert_eq!(told(&service, 1).await, std::slice::from_ref(&first));
+    let rest = intent("pi_2", "succeeded", 2000, Some("p1"));
+    let rest = event(&service, "payment_intent.succeeded", 2, &rest);
+    deliver(&service, &rest).await;
+    assert_eq!(
+        told(&service, 1).await,
+        [first, word("requested", &[("3", 1)])]
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_on_terms_or_on_delivery_is_shipped_before_it_is_paid() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let terms = |kind: &str| json!({"payment_terms": {"payment_terms_type": kind, "payment_schedules": []}});
+    let on_delivery = json!({"payment_gateway_names": ["Cash on Delivery (COD)"]});
+    for (id, fields, expected) in [
+        (1, terms("net"), "requested"),
+        (2, terms("fulfillment"), "requested"),
+        (3, terms("receipt"), "initiated"),
+        (4, on_delivery, "requested"),
+    ] {
+        let open = with(body(id, 1, "pending"), &fields);
+        deliver(&service, &order_delivery("orders/create", &open)).await;
+        assert_eq!(state(&service, &key, id).await, expected, "{fields}");
+        let paid = with(body(id, 2, "paid"), &fields);
+        deliver(&service, &order_delivery("orders/paid", &paid)).await;
+        let once = [word("requested", &[("1", 2), ("2", 1)])];
+        assert_eq!(told(&service, id).await, once, "{fields}");
+    }
+    // Whoever pays on delivery has paid nothing when it is cancelled.
+    deliver(&service, &woo(1, "processing", &json!({}))).await;
+    assert_eq!(state(&service, &key, 7).await, "requested");
+    deliver(&service, &woo(2, "cancelled", &json!({}))).await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["refunds"], json!([]));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_with_a_number_that_cannot_be_read_is_kept_and_shipped() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let fields = json!({
+        "line_items": [{"id": 1, "quantity": 1.5}, {"id": 2, "quantity": 2}],
+        "date_paid_gmt": "2027-01-15T07:00:01",
+    });
+    deliver(&service, &woo(1, "processing", &fields)).await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["line_items"][0]["quantity"], Value::Null);
+    let lines = vec![("1".to_owned(), Value::Null), ("2".to_owned(), json!(2))];
+    assert_eq!(told(&service, 7).await, [("requested".to_owned(), lines)]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn two_shops_in_folders_of_one_host_have_orders_of_their_own() {
+    let service = service()
+        .setting("STOREFRONT_PROVIDER", "woocommerce")
+        .start()
+        .await;
+    let key = service.api_key().await;
+    for (folder, total) in [("a", "10.00"), ("b", "20.00")] {
+        let order = woo(1, "processing", &json!({"total": total}));
+        let hmac = sign_storefront(STOREFRONT_SECRET, &order.body);
+        let source = format!("https://Host.Example/{folder}/");
+        let answer = service
+            .post_to("/api/webhooks/storefront")
+            .header("Content-Type", "application/json")
+            .header("X-WC-Webhook-Source", source)
+            .header("X-WC-Webhook-Topic", "order.updated")
+            .header("X-WC-Webhook-Resource", "order")
+            .header("X-WC-Webhook-Event", "updated")
+            .header("X-WC-Webhook-Signature", hmac)
+            .header("X-WC-Webhook-ID", "12")
+            .header("X-WC-Webhook-Delivery-ID", folder)
+            .body(order.body)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+    service.settled().await;
+    for (shop, total) in [("host.example/a", "10.00"), ("host.example/b", "20.00")] {
+        let order = shown(&service, &key, shop, 7).await;
+        assert_eq!(order["total_price"], total, "{shop}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_in_the_buyers_currency_pays_and_goes_back_in_it() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let both = json!({
+        "shop_money": {"amount": "100.00", "currency_code": "USD"},
+        "presentment_money": {"amount": "92.00", "currency_code": "EUR"},
+    });
+    let fields = json!({
+        "total_price": "100.00", "total_outstanding": "100.00", "total_price_set": both,
+        "note_attributes": [{"name": "pact_id", "value": "p1"}],
+    });
+    let order = with(body(1, 1, "pending"), &fields);
+    deliver(&service, &order_delivery("orders/create", &order)).await;
+    let mut paid = intent("pi_1", "succeeded", 9200, Some("p1"));
+    paid["currency"] = json!("eur");
+    let paid = event(&service, "payment_intent.succeeded", 1, &paid);
+    deliver(&service, &paid).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(
+        (&order["financial_status"], &order["fulfillment"]["state"]),
+        (&json!("paid"), &json!("requested"))
+    );
+    let mut back = charge("pi_1", 9200, 4600);
+    back["currency"] = json!("eur");
+    deliver(&service, &event(&service, "charge.refunded", 2, &back)).await;
+    let gone = with(cancelled(1, 3, "pending"), &fields);
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(
+        refunds(&order),
+        [(json!("recorded"), json!("pi_1"), json!("46.00"))]
+    );
+    assert_eq!(order["refunds"][0]["currency"], "EUR");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_that_is_paid_twice_or_disputed_is_held_and_somebody_hears() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let order = with(body(1, 1, "pending"), &naming_agreement("p1"));
+    deliver(&service, &order_delivery("orders/create", &order)).await;
+    let pays = async |id: &str, nth: i64| {
+        let paid = intent(id, "succeeded", 3000, Some("p1"));
+        deliver(
+            &service,
+            &event(&service, "payment_intent.succeeded", nth, &paid),
+        )
+        .await;
+    };
+    pays("pi_1", 1).await;
+    assert_eq!(shown(&service, &key, SHOP, 1).await["held"], Value::Null);
+    pays("pi_2", 2).await;
+    assert_eq!(
+        shown(&service, &key, SHOP, 1).await["held"],
+        "paid_too_much"
+    );
+    let held = listed_by(&service, &["orders", "held"]).await;
+    assert_eq!(
+        (&held[0]["reason"], &held[0]["amount"]),
+        (&json!("paid_too_much"), &json!("30.00")),
+        "{held}"
+    );
+    let back = charge("pi_2", 3000, 3000);
+    deliver(&service, &event(&service, "charge.refunded", 3, &back)).await;
+    assert_eq!(listed_by(&service, &["orders", "held"]).await, json!([]));
+    let dispute = json!({
+        "id": "dp_1", "object": "dispute", "payment_intent": "pi_1", "charge": "ch_pi_1", "amount": 3000,
+        "currency": "usd", "status": "needs_response", "reason": "fraudulent",
+    });
+    let opened = event(&service, "charge.dispute.created", 4, &dispute);
+    deliver(&service, &opened).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(
+        (&order["held"], &order["line_items"][0]["to_ship"]),
+        (&json!("disputed"), &json!(0))
+    );
+    let told: Vec<(Value, Value)> = events(service.db(), SHOP, 1)
+        .await
+        .into_iter()
+        .filter(|(kind, _)| kind == "order.held")
+        .map(|(_, body)| (body["reason"].clone(), body["amount"].clone()))
+        .collect();
+    let thirty = json!("30.00");
+    assert_eq!(
+        told,
+        [
+            (json!("paid_too_much"), thirty.clone()),
+            (Value::Null, Value::Null),
+            (json!("disputed"), thirty)
+        ]
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_shows_what_is_left_what_is_owed_and_what_could_not_be_read() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let fields = json!({
+        "line_items": [
+            {"id": 1, "quantity": 3, "current_quantity": 2, "fulfillment_service": "manual"},
+            {"id": 2, "quantity": 1.5},
+        ],
+        "payment_terms": {"payment_terms_type": "net", "payment_schedules": [{"due_at": "2027-02-15T12:00:00Z"}]},
+    });
+    let open = with(body(1, 1, "pending"), &fields);
+    deliver(&service, &order_delivery("orders/create", &open)).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    let line = &order["line_items"][0];
+    assert_eq!(
+        (
+            &line["current_quantity"],
+            &line["to_ship"],
+            &line["fulfillment_service"]
+        ),
+        (&json!(2), &json!(2), &json!("manual"))
+    );
+    assert_eq!(order["line_items"][1]["current_quantity"], Value::Null);
+    assert_eq!(order["unread"], json!(["line_items[].quantity"]));
+    assert_eq!(order["payment_terms"], "net");
+    assert_eq!(order["payment_due_at"], "2027-02-15T12:00:00.000Z");
+    assert_eq!(order["owed"], "0.00");
+    let said = said(&service, &["orders", "show", "1"]).await;
+    for part in ["line_items[].quantity", "net", "TO SHIP", "manual"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let gone = with(cancelled(1, 2, "paid"), &fields);
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+    assert_eq!(shown(&service, &key, SHOP, 1).await["owed"], "30.00");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_part_that_is_shipped_is_heard_of_under_its_own_topic() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 1, "paid")),
+    )
+    .await;
+    let part = with(
+        body(1, 2, "paid"),
+        &json!({"fulfillments": [{"id": 70, "status": "success", "tracking_number": "N1",
+                                  "line_items": [{"id": 2, "quantity": 1}]}]}),
+    );
+    deliver(
+        &service,
+        &order_delivery("orders/partially_fulfilled", &part),
+    )
+    .await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(order["shipments"][0]["parcels"][0]["tracking_number"], "N1");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_tip_is_neither_too_much_nor_a_reason_to_give_nothing_back() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    let key = service.api_key().await;
+    capture(&sandbox, 7, "7");
+    let price = json!({"total_price": "27.00"});
+    let order = with(body(7, 1, "pending"), &price);
+    deliver(&service, &order_delivery("orders/create", &order)).await;
+    let mut paid = intent("pi_7", "succeeded", CAPTURED, Some("7"));
+    paid["amount_details"] = json!({"tip": {"amount": 300}});
+    let paid = event(&service, "payment_intent.succeeded", 1, &paid);
+    deliver(&service, &paid).await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(
+        (&order["financial_status"], &order["held"]),
+        (&json!("paid"), &Value::Null)
+    );
+    let gone = with(cancelled(7, 2, "paid"), &price);
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+    service.settled().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(
+        refunds(&order),
+        [(json!("issued"), json!("pi_7"), json!("30.00"))]
+    );
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+/// Everything that was to be shipped under any name of one purchase, less what was called off.
+async fn requests(service: &Service) -> Vec<String> {
+    let rows = service
+        .db()
+        .query("select object_id from events where kind = 'order.fulfillment_requested' order by object_id")
+        .fetch_all()
+        .await
+        .unwrap();
+    rows.iter()
+        .map(|row| row.get("object_id").unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_session_whose_intent_names_the_order_is_no_purchase_of_its_own() {
+    for sequence in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let service = service().start().await;
+        let key = service.api_key().await;
+        let deliveries = [
+            order_delivery("orders/create", &body(1001, 1, "pending")),
+            event(
+                &service,
+                "payment_intent.succeeded",
+                1,
+                &intent("pi_1", "succeeded", 3000, Some("1001")),
+            ),
+            event(
+                &service,
+                "checkout.session.completed",
+                2,
+                &session(
+                    "cs_1",
+                    "paid",
+                    3000,
+                    &json!({"payment_intent": "pi_1", "metadata": {}}),
+                ),
+            ),
+        ];
+        for nth in sequence.iter().chain(&sequence) {
+            deliver(&service, &deliveries[*nth]).await;
+        }
+        service.pass(Duration::from_hours(1)).await;
+        service.settled().await;
+        let order = shown(&service, &key, SHOP, 1001).await;
+        assert_eq!(order["fulfillment"]["state"], "requested", "{sequence:?}");
+        assert_eq!(requests(&service).await.len(), 1, "{sequence:?}");
+        let open = "select count(*) as n from orders where cancelled_at is null";
+        assert_eq!(service.count(open).await, 1, "{sequence:?}");
+        service.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_event_of_the_test_mode_pays_for_nothing_where_the_key_is_live() {
+    let sandbox = sandbox().await;
+    for (secret, livemode, financial) in [
+        ("sk_live_1", json!(false), "pending"),
+        ("sk_live_1", json!(true), "paid"),
+        ("sk_live_1", Value::Null, "paid"),
+        (PAYMENT_KEY, json!(false), "paid"),
+    ] {
+        let service = with_payment(service(), &sandbox, secret).start().await;
+        let key = service.api_key().await;
+        let order = order_delivery("orders/create", &body(1, 1, "pending"));
+        deliver(&service, &order).await;
+        let paid = json!({
+            "id": "evt_1", "object": "event", "type": "payment_intent.succeeded", "livemode": livemode,
+            "created": service.clock().now().unix_seconds(),
+            "data": {"object": intent("pi_1", "succeeded", 3000, Some("1"))},
+        });
+        let at = service.clock().now().unix_seconds();
+        deliver(&service, &payment_at(at, paid.to_string())).await;
+        let order = shown(&service, &key, SHOP, 1).await;
+        assert_eq!(order["financial_status"], financial, "{secret} {livemode}");
+        service.stop().await;
+    }
+    sandbox.stop().await;
+}
