@@ -73,9 +73,6 @@ pub struct Order {
     pub cancel_reason: Option<String>,
     pub created_at: Option<i64>,
     pub updated_at: Option<i64>,
-    /// When the storefront began to send this version, if the delivery says so. The body has only
-    /// the second.
-    pub triggered_at: Option<i64>,
     pub lines: Vec<Line>,
     pub shipping_address: Option<Address>,
     pub billing_address: Option<Address>,

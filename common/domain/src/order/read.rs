@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use url::Url;
+
 use super::{
     Address, Customer, FinancialStatus, Fulfillment, FulfillmentStatus, ID_CHARS, Line, Order,
     PresentFields, Presentment, Refund, RefundLine, Terms, TermsKind, Tracking, Transaction,
@@ -93,7 +95,6 @@ impl Order {
             cancel_reason: text(body.cancel_reason),
             created_at,
             updated_at,
-            triggered_at: None,
             lines: lines.unwrap_or_default(),
             shipping_address: address(body.shipping_address),
             billing_address: address(body.billing_address),
@@ -370,11 +371,17 @@ fn tracking(numbers: Vec<Field>, urls: &[Field]) -> Vec<Tracking> {
         .filter_map(|(at, number)| {
             let number = tracking_number(number)?;
             let url = urls.get(at).and_then(|url| short(*url, URL_CHARS));
+            let url = url.filter(|url| is_page(url));
             seen.insert(number.clone())
                 .then_some(Tracking { number, url })
         })
         .take(PARCELS)
         .collect()
+}
+
+/// True for the address of a page. Another one, such as `javascript:`, would run where somebody opens it.
+fn is_page(address: &str) -> bool {
+    Url::parse(address).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 /// A tracking number as one line of text, without control characters: it is part of a link, is

@@ -22,11 +22,11 @@ use super::{
 use crate::money::{Currency, Money};
 use crate::record::{Class, Forget, Rest, member, things};
 
-/// Which of two versions of an order is newer: the one with the later time of the provider. Its
-/// bodies count in seconds, so within a second the time counts at which the provider sent the
-/// delivery. Of two versions of one time the one that is further on is newer, by what only grows
-/// (cancelled, paid, fulfilled, refunds, shipments, parcels, lines, removed units), then the one
-/// with the greater hash of its body.
+/// Which of two versions of an order is newer: the one with the later time of the provider, which
+/// counts in seconds. Of two versions of one second the one that is further on is newer, by what
+/// only grows (cancelled, paid, fulfilled, refunds, shipments, parcels, lines, removed units), then
+/// the one with the greater hash of its body. The header with the time of sending decides nothing,
+/// because it is not signed: a captured body could be sent again as the last of its second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// The provider's time of the version in Unix milliseconds.
@@ -321,7 +321,7 @@ impl Record {
             fulfillment.as_ref(),
         );
         let version = Version {
-            at: finer(stated_at.unwrap_or(0), order.triggered_at),
+            at: stated_at.unwrap_or(0),
             tie: (tie << 32) | hash(body),
         };
         let minor = |money: Option<Money>| money.map(|money| money.minor);
@@ -528,17 +528,6 @@ fn earliest(a: Option<Cancellation>, b: Option<Cancellation>) -> Option<Cancella
     } else {
         a.clone()
     })
-}
-
-/// The time of a version that is known to the second, with the part of the second in which it was
-/// sent.
-fn finer(at: i64, triggered_at: Option<i64>) -> i64 {
-    match triggered_at {
-        Some(triggered) if at % 1000 == 0 => {
-            at.saturating_add(triggered.saturating_sub(at).clamp(0, 999))
-        }
-        _ => at,
-    }
 }
 
 /// How far on a version is, in 31 bits.

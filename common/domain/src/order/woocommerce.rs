@@ -125,7 +125,6 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         cancel_reason: None,
         created_at,
         updated_at,
-        triggered_at: None,
         shipping_address: address(body.shipping),
         billing_address: address(body.billing),
         fulfillments: Vec::new(),

@@ -357,6 +357,27 @@ fn statuses_are_known_by_name_and_unknown_ones_are_kept() {
     }
 }
 
+/// Whoever shows an order makes a link of it.
+#[test]
+fn a_tracking_link_that_is_no_address_of_a_page_is_not_kept() {
+    for (link, is_kept) in [
+        ("https://t.example/A1?n=1", true),
+        ("HTTP://t.example/A1", true),
+        ("javascript:alert(1)", false),
+        ("java\nscript:alert(1)", false),
+        (" javascript:alert(1)", false),
+        ("data:text/html,<script>1</script>", false),
+        ("vbscript:1", false),
+        ("//t.example/A1", false),
+        ("t.example/A1", false),
+    ] {
+        let fulfillments = json!([{"id": 1, "tracking_number": "A1", "tracking_url": link}]);
+        let order = read(changed(FULL, &[("/fulfillments", fulfillments)]));
+        let kept = order.fulfillments[0].tracking[0].url.as_deref();
+        assert_eq!(kept, is_kept.then_some(link), "{link:?}");
+    }
+}
+
 #[test]
 fn tracking_numbers_and_links_belong_together_by_position() {
     let body = changed(
