@@ -27,8 +27,8 @@ pub fn from_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 /// - `#[thing]`: it is about nobody.
 /// - `#[picture]`: it is drawn from a thing beside it, and no export shows it.
 ///
-/// Of a field that says none of the three its type says it: a number is about nobody, and another record says it of its own
-/// fields. A text has no such type, so it says one of the three itself. Besides:
+/// A field that says none of the three is what its type is: a number is about nobody, and another record says it of its own
+/// fields. A text is a type that says nothing, so a field with a text says one of the three itself. Besides:
 /// - `#[part]`: it has a version, which is written only if it differs from the field `version`.
 ///
 /// `#[schema(1)]` stands on a struct that is a whole record.

@@ -254,7 +254,8 @@ impl Record {
         sum(payments.map(|(received, back)| received.saturating_sub(*back).max(0)))
     }
 
-    /// Of three decimals the provider takes no more than two (its documentation, special cases).
+    /// The difference that is only rounding, in minor units: that of cash, and the third decimal of a currency that has
+    /// three, because the provider takes no more than two (its documentation, special cases).
     fn tolerance(&self) -> i64 {
         let currency = self.totals.value.currency;
         let tens = currency.is_some_and(|currency| currency.exponent() == 3);

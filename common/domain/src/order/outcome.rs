@@ -70,7 +70,8 @@ impl Record {
     }
 
     /// The units that are to be shipped, by line id: the open units of an order that is paid or
-    /// that is shipped first, and none while a payment is disputed. Of an order that was paid and to which something was added since, the
+    /// that is shipped first, and none while a payment is disputed. Of an order that was paid and to
+    /// which something was added since, the
     /// units that the money still pays for: those of the version with the highest total that it
     /// reaches. For an order without a list of lines, it is one unit of [`WHOLE_ORDER`].
     pub fn to_ship(&self) -> BTreeMap<i64, i64> {

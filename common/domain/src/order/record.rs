@@ -123,7 +123,7 @@ pub struct Totals {
     pub presentment: Option<Presentment>,
 }
 
-/// By what the order is paid.
+/// How the buyer pays for the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
 pub struct Means {
     /// Set when the order is shipped before it is paid.

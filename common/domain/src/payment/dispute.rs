@@ -18,7 +18,7 @@ pub struct Dispute {
     pub reason: Option<String>,
 }
 
-/// Whose the money is. Of two statuses of one second the one listed later here stays.
+/// Who has the money. When two events of one second say different things, the one that is listed later here counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {

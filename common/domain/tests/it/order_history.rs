@@ -208,7 +208,7 @@ fn check(pool: &[Record], history: &[usize]) {
 fn requested_is_what_is_to_be_shipped(history: &[Record]) {
     let mut order: Option<Record> = None;
     let mut level = Level::new();
-    let mut told: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut requested: BTreeMap<i64, i64> = BTreeMap::new();
     let mut is_by_line = true;
     for delivery in history {
         match &mut order {
@@ -221,20 +221,20 @@ fn requested_is_what_is_to_be_shipped(history: &[Record]) {
         };
         is_by_line &= request.units.as_ref().is_none_or(|units| !units.is_empty());
         for (line, units) in request.units.into_iter().flatten() {
-            *told.entry(line).or_default() += units;
+            *requested.entry(line).or_default() += units;
         }
         for (line, units) in request.called_off.into_iter().flatten() {
-            *told.entry(line).or_default() -= units;
+            *requested.entry(line).or_default() -= units;
         }
         level = request.level;
     }
     let order = order.unwrap();
     for line in order.lines.value.iter().filter(|_| is_by_line) {
-        let told = told.get(&line.id).copied().unwrap_or(0);
-        assert!((0..=line.units()).contains(&told), "{told} units");
+        let requested = requested.get(&line.id).copied().unwrap_or(0);
+        assert!((0..=line.units()).contains(&requested), "{requested} units");
         let to_ship = order.to_ship().get(&line.id).copied().unwrap_or(0);
         if !order.was_fulfilled && order.shipments.is_empty() {
-            assert_eq!(told, to_ship, "line {}", line.id);
+            assert_eq!(requested, to_ship, "line {}", line.id);
         }
     }
 }

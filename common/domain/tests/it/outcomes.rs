@@ -277,7 +277,7 @@ fn what_is_paid_to_ship_and_owed_at_shopify() {
         "N2 both went back": [cancelled(with(amounts("refunded", "0.00", "0.00"), "refunds", json!([
             refund(9, "70.00", "stripe", &json!([])), refund(10, "30.00", "gift_card", &json!([]))])))], [("USD", 7000, 7000)]
             => (true, Some(0), NONE, Cancelled);
-        // M5: the gateway's name tells.
+        // M5: the gateway's name says that it is store credit.
         "M5 given back as store credit": [cancelled(with(amounts("refunded", "0.00", "0.00"), "refunds",
             json!([refund(9, "100.00", "shopify_store_credit", &json!([]))])))], [("USD", 10000, 0)]
             => (true, Some(0), NONE, Cancelled);
@@ -463,38 +463,38 @@ fn an_amount_that_the_provider_rounds_pays_all() {
 }
 
 /// What a warehouse hears that follows the events: the units to ship, by line.
-fn told(records: &[Record]) -> Vec<(&'static str, Vec<(i64, i64)>)> {
+fn requested(records: &[Record]) -> Vec<(&'static str, Vec<(i64, i64)>)> {
     let mut level = Level::new();
-    let mut told = Vec::new();
+    let mut requested = Vec::new();
     for known in 1..=records.len() {
         let order = merged(&records[..known]);
         let Some(request) = request(&order, &level) else {
             continue;
         };
         for (word, units) in [("off", request.called_off), ("ship", request.units)] {
-            told.extend(units.map(|units| (word, units.into_iter().collect())));
+            requested.extend(units.map(|units| (word, units.into_iter().collect())));
         }
         level = request.level;
     }
-    told
+    requested
 }
 
 #[test]
 fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
-    let told = |bodies: Vec<Value>| {
+    let requested = |bodies: Vec<Value>| {
         let records = (0..).zip(bodies).map(|(nth, body)| record(nth, body));
-        told(&records.collect::<Vec<_>>())
+        requested(&records.collect::<Vec<_>>())
     };
     let lines = |lines: &Value| order(&json!({"line_items": lines}));
     let three = |left: i64| lines(&json!([{"id": 1, "quantity": 3, "current_quantity": left}]));
     // M1: a unit is refunded, or a line is reduced or removed.
     assert_eq!(
-        told(vec![three(3), three(2)]),
+        requested(vec![three(3), three(2)]),
         [("ship", vec![(1, 3)]), ("off", vec![(1, 1)])]
     );
     let gone = lines(&json!([{"id": 2, "quantity": 2}]));
     assert_eq!(
-        told(vec![
+        requested(vec![
             lines(&json!([{"id": 1, "quantity": 1}, {"id": 2, "quantity": 2}])),
             gone
         ]),
@@ -516,7 +516,7 @@ fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
         body
     };
     assert_eq!(
-        told(vec![
+        requested(vec![
             of_three(json!({})),
             of_three(json!({"refunds": refunds})),
             of_three(json!({"refunds": refunds, "fulfillments": shipment("success")})),
@@ -531,13 +531,13 @@ fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
     // N4 and M7: the whole order falls back, and may come again.
     let shipping_kept = three(0);
     assert_eq!(
-        told(vec![three(3), shipping_kept]),
+        requested(vec![three(3), shipping_kept]),
         [("ship", vec![(1, 3)]), ("off", vec![(1, 3)])]
     );
     let status =
         |status: &str| woo(&json!({"status": status, "line_items": [{"id": 1, "quantity": 3}]}));
     assert_eq!(
-        told(vec![
+        requested(vec![
             status("processing"),
             status("on-hold"),
             status("processing"),
@@ -552,7 +552,7 @@ fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
     );
     let whole = |status: &str| order(&json!({"line_items": [], "financial_status": status}));
     assert_eq!(
-        told(vec![whole("paid"), whole("refunded")]),
+        requested(vec![whole("paid"), whole("refunded")]),
         [("ship", vec![]), ("off", vec![])]
     );
     // What was shipped is not called off, in whatever way that is said.
@@ -560,7 +560,7 @@ fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
         order(&json!({"fulfillment_status": "fulfilled", "financial_status": status}))
     };
     assert_eq!(
-        told(vec![
+        requested(vec![
             order(&json!({})),
             shipped("paid"),
             shipped("refunded")
@@ -571,7 +571,10 @@ fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
         &json!([{"id": 1, "quantity": 3, "fulfillment_status": "fulfilled"}, {"id": 2, "quantity": 1}]),
     );
     let both = lines(&json!([{"id": 1, "quantity": 3}, {"id": 2, "quantity": 1}]));
-    assert_eq!(told(vec![both, by_line]), [("ship", vec![(1, 3), (2, 1)])]);
+    assert_eq!(
+        requested(vec![both, by_line]),
+        [("ship", vec![(1, 3), (2, 1)])]
+    );
 }
 
 #[test]
@@ -580,18 +583,18 @@ fn an_open_dispute_holds_what_is_not_shipped() {
     let fields = json!({"financial_status": "pending", "fulfillments": part});
     let mut order = record(0, order(&fields));
     let mut level = Level::new();
-    let mut told = Vec::new();
+    let mut requested = Vec::new();
     for is_disputed in [false, true, false] {
         let mut payments = payments(&[("USD", 10_000, 0)]);
         payments.linked[0].is_disputed = is_disputed;
         settle(&mut order, &payments);
         let request = request(&order, &level).expect("something changes");
-        told.push((request.units, request.called_off, order.fulfillment_state()));
+        requested.push((request.units, request.called_off, order.fulfillment_state()));
         level = request.level;
     }
     let rest = || Some(BTreeMap::from([(1, 1), (2, 1)]));
     assert_eq!(
-        told,
+        requested,
         [
             (rest(), None, Requested),
             (None, rest(), Initiated),
@@ -713,19 +716,19 @@ proptest! {
         if order.is_paid() && !is_over {
             prop_assert_eq!(order.to_ship().get(&1).copied(), Some(1));
         }
-        // What was told in the end is what is to be shipped.
+        // What was requested in the end is what is to be shipped.
         let mut level = Level::new();
-        let mut told = 0;
+        let mut requested = 0;
         for known in 1..=records.len() {
             let order = settled(&mut records[..known].iter());
             if let Some(request) = request(&order, &level) {
                 let of_line_1 = |units: Option<BTreeMap<i64, i64>>| {
                     units.and_then(|units| units.get(&1).copied()).unwrap_or(0)
                 };
-                told += of_line_1(request.units) - of_line_1(request.called_off);
+                requested += of_line_1(request.units) - of_line_1(request.called_off);
                 level = request.level;
             }
         }
-        prop_assert_eq!(told, order.to_ship().get(&1).copied().unwrap_or(0));
+        prop_assert_eq!(requested, order.to_ship().get(&1).copied().unwrap_or(0));
     }
 }

@@ -55,8 +55,8 @@ pub struct Order {
     /// What is still to be paid, as the storefront says.
     #[schema(example = "0.00")]
     pub total_outstanding: Option<String>,
-    /// Of a cancelled order: what is still to be given back, by whomever; null: nobody knows how
-    /// much.
+    /// What is still to be given back of a cancelled order, by the shop or the provider. Null when nobody knows
+    /// how much.
     #[schema(example = "0.00")]
     pub owed: Option<String>,
     /// Why somebody must look at it: `disputed`, `paid_in_part` or `paid_too_much`; null: nobody

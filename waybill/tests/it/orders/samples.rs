@@ -156,7 +156,7 @@ fn check_shown(shown: &Value, body: &Value, topic: &str, case: &str) {
     };
     let is_cancelled =
         by_topic("cancelled_at", "orders/cancelled") || text("cancelled_at").is_some();
-    // Of an order that was given back in part the amounts say whether the rest was paid.
+    // When a part was given back, the amounts say whether the rest was paid.
     let has_amounts = ["total_price", "currency", "total_outstanding"];
     let has_amounts = has_amounts.iter().all(|key| text(key).is_some());
     let is_open = financial == Some("partially_refunded")
