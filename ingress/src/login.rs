@@ -172,34 +172,35 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
     if !identity::is_device_code(device_code) {
         return Err(Error::DeviceCodeInvalid);
     }
-    let (of_app, code) = (app.clone(), device_code.to_owned());
-    let polled = task::finish("poll", async move {
-        let app = of_app;
-        let (granted, until) = granted(&app, &code).await?;
-        let holder = validation::holder_of_own(&app, granted.token.expose()).await;
-        let holder = holder.map_err(|error| match error {
-            Error::ProviderUnavailable(wait) => Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)),
-            error => error,
-        })?;
-        app.login_outage.ends();
-        hand_out(&app, &code, until).await;
-        Ok(Authorized {
-            token: granted.token,
-            scope: granted.scope,
-            holder,
-        })
-    });
-    let polled = match polled.await.ok_or(Error::Internal)? {
+    let polled = task::finish("poll", completed(app.clone(), device_code.to_owned()));
+    let polled = polled.await.ok_or(Error::Internal)?;
+    let outcome = polled.as_ref().map_or_else(Error::reason, |_| "done");
+    metrics::counter!("waybill_login_polls_total", "outcome" => outcome).increment(1);
+    match polled {
         Err(Error::ProviderUnavailable(_) | Error::Unavailable)
             if app.login_outage.may_pass(app.clock.elapsed()) =>
         {
             Err(Error::AuthorizationPending)
         }
         polled => polled,
-    };
-    let outcome = polled.as_ref().map_or_else(Error::reason, |_| "done");
-    metrics::counter!("waybill_login_polls_total", "outcome" => outcome).increment(1);
-    polled
+    }
+}
+
+/// The login, if its person has approved it.
+async fn completed(app: Arc<App>, code: String) -> Result<Authorized, Error> {
+    let (granted, until) = granted(&app, &code).await?;
+    let holder = validation::holder_of_own(&app, granted.token.expose()).await;
+    let holder = holder.map_err(|error| match error {
+        Error::ProviderUnavailable(wait) => Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)),
+        error => error,
+    })?;
+    app.login_outage.ends();
+    hand_out(&app, &code, until).await;
+    Ok(Authorized {
+        token: granted.token,
+        scope: granted.scope,
+        holder,
+    })
 }
 
 /// Stores that the token is given out now, so that it is kept for only [`KEPT`] from now on. If

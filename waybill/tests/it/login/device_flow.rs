@@ -458,6 +458,11 @@ async fn an_outage_is_said_after_a_minute_and_what_passes_sooner_is_pending() {
     assert_eq!(statuses[..12], vec![pending; 12]);
     let said = (503, Some("temporarily_unavailable".to_owned()));
     assert_eq!(statuses[12], said);
+    // Operators see each of them.
+    let metrics = desk.service.get("/metrics").send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    let counted = r#"waybill_login_polls_total{outcome="provider"} 13"#;
+    assert!(metrics.contains(counted), "{metrics}");
     route.clear_faults();
     assert_eq!(desk.poll(&device_code).await.status, 428);
     desk.pass(5);
