@@ -86,8 +86,11 @@ impl Browser {
         self.arrive();
         let title = self.text("document.title");
         let text = self.text("document.body.innerText");
-        let window = self.number("document.documentElement.clientWidth");
-        let page = self.number("document.documentElement.scrollWidth");
+        // Both at once, because a live page may get or lose its scroll bar between two questions.
+        let page = "document.documentElement";
+        let widths = self.text(&format!("[{page}.clientWidth, {page}.scrollWidth].join()"));
+        let (window, page) = widths.split_once(',').expect("two widths");
+        let [window, page] = [window, page].map(|width| width.parse().expect("a width"));
         let ground = self.text("getComputedStyle(document.body).backgroundColor");
         let mut requests = Vec::new();
         let mut complaints = Vec::new();
