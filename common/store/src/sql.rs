@@ -73,6 +73,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
 /// second, so a process that holds SQLite's lock for that long is stopped or does not belong to
 /// Waybill.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait until nobody else has a file open. A command that ends closes it sooner.
+const ALONE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two checkpoints. Measured for the slowest hundredth of commits: they wait 6
 /// ms with a pause of 25 ms, 12 ms with 100 ms, and 40 ms with a second.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(25);
@@ -118,15 +120,20 @@ impl Db {
     }
 
     /// Opens a SQLite file that exists and that nobody else has open, and keeps others out until it is
-    /// closed: they cannot have its log (WAL), which every other connection needs.
+    /// closed: they cannot have its log (WAL), which every other connection needs. Those who want it
+    /// alone at once try one after the other, since of two that have opened it neither gets it alone.
     pub async fn open_alone(url: &str) -> Result<Self> {
         let options = SqliteConnectOptions::from_str(url)?
             .create_if_missing(false)
+            .busy_timeout(ALONE_TIMEOUT)
             .journal_mode(SqliteJournalMode::Delete)
             .synchronous(SqliteSynchronous::Full)
             .pragma("locking_mode", "exclusive");
         let turn = Turn::beside(options.get_filename());
-        let write = sqlite_pool(1).connect_with(options).await?;
+        let held = turn.take().await;
+        let write = sqlite_pool(1).connect_with(options).await;
+        drop(held);
+        let write = write?;
         Ok(Db::Sqlite {
             read: write.clone(),
             write,

@@ -27,3 +27,21 @@ async fn a_url_says_that_a_pooler_gives_each_transaction_another_connection() {
     assert!(check_url(&unclear).is_err());
     assert!(!is_pooled("sqlite://data/waybill.db"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_who_want_a_file_alone_at_once_one_has_it() {
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/shop.db", folder.path().display());
+        let db = Db::open(&url, 1).await.unwrap();
+        store::migrations::apply(&db).await.unwrap();
+        db.close().await;
+        let open = || Db::open_alone(&url);
+        let opened = tokio::join!(open(), open(), open(), open());
+        let opened = [opened.0, opened.1, opened.2, opened.3];
+        let alone = opened.iter().filter(|it| it.is_ok()).count();
+        assert_eq!(alone, 1);
+        let others = opened.iter().filter_map(|it| it.as_ref().err());
+        assert!(others.into_iter().all(store::sql::is_in_use));
+    }
+}
