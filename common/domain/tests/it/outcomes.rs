@@ -340,6 +340,8 @@ fn what_is_paid_to_ship_and_owed_at_shopify() {
         "M10 a download is not shipped": [with(amounts("paid", "100.00", "0.00"), "line_items",
             json!([{"id": 1, "quantity": 1, "requires_shipping": false}, {"id": 2, "quantity": 2, "requires_shipping": true}]))], []
             => (true, Some(0), &[(2, 2)], Requested);
+        "fulfilled, and its shipments list only a part": [with(with(amounts("paid", "100.00", "0.00"),
+            "fulfillment_status", json!("fulfilled")), "fulfillments", shipped("success", 1))], [] => (true, Some(0), NONE, Fulfilled);
         "M10 an order of downloads is fulfilled when it is paid": [with(amounts("paid", "100.00", "0.00"), "line_items",
             json!([{"id": 1, "quantity": 1, "requires_shipping": false}]))], [] => (true, Some(0), NONE, Fulfilled);
         "M10 and not before": [with(amounts("pending", "100.00", "100.00"), "line_items",
