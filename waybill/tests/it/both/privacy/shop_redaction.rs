@@ -28,7 +28,7 @@ use crate::support::order::{
 };
 use crate::support::payment::{balances, event, intent, session};
 use crate::support::records;
-use crate::support::requests::place;
+use crate::support::requests::{place, posted};
 use crate::support::{Options, Service, eventually, pause, service, within};
 
 const OTHER: &str = "other.example";
@@ -627,8 +627,8 @@ async fn the_erasure_of_a_shop_that_is_in_use_waits_and_takes_nothing_that_came_
     }
     service.clock().advance(Duration::from_hours(20));
     let ids = [
-        redact(&service, &redaction(SHOP)).await,
-        redact(&service, &redaction(OTHER)).await,
+        posted(&service, &redaction(SHOP)).await,
+        posted(&service, &redaction(OTHER)).await,
     ];
     let look = Worker::new(service.parts.clone(), Queue::Privacy, 1);
     look.send_deadline_notices().await.unwrap();
