@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use config::SETTINGS;
 use config::protections::PROTECTIONS;
+use domain::attention::Condition;
 use domain::code::Code;
 use domain::profile::{OWN_HEADERS, PAYMENTS, STOREFRONTS};
 use platform::metrics::{ALL, By, Kind};
@@ -162,6 +163,37 @@ fn wrong_builds() -> String {
     table(&["defect", "what it makes wrong"], rows)
 }
 
+/// What operators are told of, and what only Prometheus sees.
+fn conditions() -> String {
+    let rows = Condition::ALL.into_iter().map(|condition| {
+        let row = condition.row();
+        let alert = match row.rules {
+            [] => "-".to_owned(),
+            _ => code(&condition.alert()),
+        };
+        let name = match row.is_looked_at {
+            true => code(condition.into_str()),
+            false => "-".to_owned(),
+        };
+        let about = match row.label {
+            "" => "..".to_owned(),
+            label => format!("({label})"),
+        };
+        let what = condition.summary(&about);
+        let what = what.split("; see ").next().unwrap_or_default();
+        let severity = row.severity.into_str().to_owned();
+        vec![name, alert, severity, plain(what), row.mend.to_owned()]
+    });
+    let head = [
+        "condition",
+        "alert",
+        "severity",
+        "what is the matter",
+        "what to do",
+    ];
+    table(&head, rows)
+}
+
 fn protections() -> String {
     let rows = PROTECTIONS.iter().map(|it| {
         let settings: Vec<String> = it.setting.split(", ").map(code).collect();
@@ -309,6 +341,7 @@ async fn tables() -> Vec<Table> {
         table("crash points", crash_points()),
         table("settings", settings()),
         table("protections", protections()),
+        table("conditions", conditions()),
         table("storefronts", storefronts()),
         table("topics", topics()),
         table("setup", setup()),
