@@ -64,9 +64,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
             () = shutdown.cancelled() => {}
         }
     }
-    if let Err(error) = leases::release(&watch.parts.db, LEASE, watch.holder).await {
-        tracing::debug!(%error, "the lease to look at what needs a person ends by itself");
-    }
+    watch.hand_over().await;
 }
 
 /// One process that looks.
@@ -131,6 +129,13 @@ impl Watch {
             self.tell(&all, &found).await?;
         }
         Ok(())
+    }
+
+    /// Lets another process look.
+    pub async fn hand_over(&self) {
+        if let Err(error) = leases::release(&self.parts.db, LEASE, self.holder).await {
+            tracing::debug!(%error, "the lease to look at what needs a person ends by itself");
+        }
     }
 
     async fn is_ours(&self, now: Timestamp) -> sql::Result<bool> {

@@ -163,35 +163,23 @@ fn wrong_builds() -> String {
     table(&["defect", "what it makes wrong"], rows)
 }
 
-/// What operators are told of, and what only Prometheus sees.
+/// What operators are told of (W), and what Prometheus is (P).
 fn conditions() -> String {
     let rows = Condition::ALL.into_iter().map(|condition| {
         let row = condition.row();
-        let alert = match row.rules {
-            [] => "-".to_owned(),
-            _ => code(&condition.alert()),
+        let by = match (row.is_looked_at, row.rules) {
+            (true, []) => "W",
+            (true, _) => "W, P",
+            (false, _) => "P",
         };
-        let name = match row.is_looked_at {
-            true => code(condition.into_str()),
-            false => "-".to_owned(),
-        };
-        let about = match row.label {
-            "" => "..".to_owned(),
-            label => format!("({label})"),
-        };
-        let what = condition.summary(&about);
-        let what = what.split("; see ").next().unwrap_or_default();
-        let severity = row.severity.into_str().to_owned();
-        vec![name, alert, severity, plain(what), row.mend.to_owned()]
+        vec![
+            code(condition.into_str()),
+            by.to_owned(),
+            row.severity.into_str().to_owned(),
+            row.mend.to_owned(),
+        ]
     });
-    let head = [
-        "condition",
-        "alert",
-        "severity",
-        "what is the matter",
-        "what to do",
-    ];
-    table(&head, rows)
+    table(&["condition", "by", "severity", "what to do"], rows)
 }
 
 fn protections() -> String {
