@@ -151,10 +151,16 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
         count(&db, ready).await == 0
     })
     .await;
-    assert_eq!(
-        count(&db, "select count(*) as n from jobs where state = 'dead'").await,
-        0
-    );
+    let dead = db
+        .query("select kind, attempts, last_error from jobs where state = 'dead'")
+        .all::<_, Vec<(String, i64, Option<String>)>>(|row| {
+            Ok((
+                row.get("kind")?,
+                row.get("attempts")?,
+                row.get("last_error")?,
+            ))
+        });
+    assert_eq!(dead.await.unwrap(), []);
     eprintln!("{} deliveries, {kills} kills", deliveries.len());
 
     let books = ledger::verify(&db).await.unwrap();
