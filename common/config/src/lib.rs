@@ -38,6 +38,7 @@ pub use values::{Values, installation};
 use domain::catalogue::Catalogue;
 use domain::job::Source;
 use domain::notification::Templates;
+use domain::order;
 use domain::origins::Origins;
 use domain::profile::{self, Headers, PaymentProfile, Rate, StorefrontProfile};
 use domain::signature::Secrets;
@@ -158,6 +159,8 @@ pub struct Config {
     /// How long the order of a checkout session waits for the storefront's own. `None`: it does
     /// not wait.
     pub checkout_order_wait: Option<Duration>,
+    /// What is shipped, and by whom.
+    pub order_policy: order::Policy,
     /// How old a payment signature may be. Zero: a signature is never too old.
     pub payment_tolerance: Duration,
     pub qr: QrConfig,
@@ -539,6 +542,7 @@ impl<'a> Reader<'a> {
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
         let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
+        let order_policy = self.order_policy(development);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
         let public_pages = self.flag("PUBLIC_PAGES");
@@ -596,6 +600,7 @@ impl<'a> Reader<'a> {
             return_origins: return_origins?,
             checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
                 .filter(|wait| !wait.is_zero()),
+            order_policy: order_policy?,
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
             public_pages: public_pages?,
@@ -757,6 +762,37 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(shops)
+    }
+
+    /// A development start ships test orders, because a storefront's development store has no
+    /// others.
+    fn order_policy(&mut self, development: bool) -> Option<order::Policy> {
+        let ships_on_terms = self.flag("SHIP_ON_TERMS");
+        let paid_on_delivery = self.names("CASH_ON_DELIVERY_GATEWAYS");
+        let services_that_ship = self.names("SERVICES_THAT_SHIP");
+        Some(order::Policy {
+            ships_on_terms: ships_on_terms?,
+            paid_on_delivery: paid_on_delivery?,
+            services_that_ship: services_that_ship?,
+            ships_tests: development,
+        })
+    }
+
+    /// Names that are separated by commas.
+    fn names(&mut self, name: &str) -> Option<Vec<String>> {
+        if self.settings.get(name).is_none() {
+            return Some(Vec::new());
+        }
+        let text = self.text(name)?;
+        let names: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
+        if names.iter().any(String::is_empty) {
+            self.wrong(
+                name,
+                "has an empty name; it must be names separated by commas",
+            );
+            return None;
+        }
+        Some(names)
     }
 
     fn return_origins(&mut self, public_url: Option<&str>) -> Option<Origins> {

@@ -251,6 +251,19 @@ pub const SETTINGS: &[Setting] = &[
         "How long the order of a checkout waits for the storefront's own order; 0: not at all",
     ),
     defaulting(
+        "SHIP_ON_TERMS",
+        "true",
+        "false: ship nothing before it is paid, also where the buyer pays later by the order's terms",
+    ),
+    setting(
+        "CASH_ON_DELIVERY_GATEWAYS",
+        "The shop's own names of payment on delivery, separated by commas, besides Cash on Delivery",
+    ),
+    setting(
+        "SERVICES_THAT_SHIP",
+        "Fulfillment services that ship their lines by themselves, separated by commas. Nobody else is asked to",
+    ),
+    defaulting(
         "PAYMENT_TOLERANCE_SECONDS",
         "300",
         "Age from which a payment signature is refused; 0: it is never too old",

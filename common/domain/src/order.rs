@@ -62,8 +62,12 @@ pub struct Order {
     pub presentment: Option<Presentment>,
     /// Set when the order is shipped before it is paid.
     pub terms: Option<Terms>,
+    /// The storefront's names of what the order is paid through, such as `gift_card`.
+    pub gateways: Vec<String>,
     /// True when the shop took nothing but its own credit, such as gift cards.
     pub own_credit: bool,
+    /// True when the storefront says that nobody bought anything and that it only was tried.
+    pub is_test: bool,
     pub financial_status: Option<FinancialStatus>,
     /// None while nothing is fulfilled.
     pub fulfillment_status: Option<FulfillmentStatus>,
@@ -105,6 +109,16 @@ pub struct Terms {
     pub kind: TermsKind,
     /// When the buyer is to pay, in Unix milliseconds.
     pub due_at: Option<i64>,
+    /// True when the shop decided to wait for the money all the same.
+    pub pays_first: bool,
+}
+
+impl Terms {
+    const ON_DELIVERY: Terms = Terms {
+        kind: TermsKind::CashOnDelivery,
+        due_at: None,
+        pays_first: false,
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
@@ -119,6 +133,45 @@ pub enum TermsKind {
     Fixed,
     /// The buyer pays whoever brings the goods.
     CashOnDelivery,
+}
+
+/// What the shop decided about its orders (`SHIP_ON_TERMS` and the settings beside it). It is part
+/// of what a delivery says, so a change of it counts from the next delivery of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// False when nothing is shipped before it is paid, cash on delivery aside.
+    pub ships_on_terms: bool,
+    /// Names of gateways of payment on delivery, besides "cash on delivery".
+    pub paid_on_delivery: Vec<String>,
+    /// Fulfilment services that hear of their lines from the storefront, so nobody else ships them.
+    pub services_that_ship: Vec<String>,
+    /// True where test orders are treated like all others.
+    pub ships_tests: bool,
+}
+
+impl Order {
+    /// The order as the shop's policy has it.
+    #[must_use]
+    pub fn under(mut self, policy: &Policy) -> Self {
+        let is_one = |names: &[String], name: &str| {
+            let mut names = names.iter().map(|name| name.to_lowercase());
+            names.any(|one| one == name.to_lowercase())
+        };
+        let mut gateways = self.gateways.iter();
+        if self.terms.is_none() && gateways.any(|name| is_one(&policy.paid_on_delivery, name)) {
+            self.terms = Some(Terms::ON_DELIVERY);
+        }
+        if let Some(terms) = &mut self.terms {
+            terms.pays_first = !policy.ships_on_terms && terms.kind != TermsKind::CashOnDelivery;
+        }
+        for line in &mut self.lines {
+            let service = line.fulfillment_service.as_deref();
+            let ships = |name| is_one(&policy.services_that_ship, name);
+            line.service_ships = service.is_some_and(ships);
+        }
+        self.is_test &= !policy.ships_tests;
+        self
+    }
 }
 
 /// Which keys the body has, even if their value is null. A webhook subscription can leave out any
@@ -218,6 +271,8 @@ pub struct Line {
     /// Who ships it, by the storefront's name, such as `manual`.
     #[thing]
     pub fulfillment_service: Option<String>,
+    /// True when this service ships it by itself, so that it is not requested.
+    pub service_ships: bool,
 }
 
 impl Line {

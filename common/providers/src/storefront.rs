@@ -3,6 +3,8 @@
 
 mod catalogue;
 
+use std::collections::BTreeMap;
+
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +17,7 @@ use super::probe::{self, ProbeError, Probed};
 use super::{CallFailure, Provider};
 use crate::Api;
 use domain::order::Order;
+use domain::order::outcome::WHOLE_ORDER;
 use domain::profile::{OWN_TOKEN_HEADER, StorefrontProfile};
 use platform::clock::Clock;
 
@@ -50,6 +53,16 @@ struct FulfillmentOrders {
 struct FulfillmentOrder {
     id: i64,
     status: String,
+    line_items: Option<Vec<FulfillmentLine>>,
+}
+
+/// The units of an order's line that a fulfilment order has.
+#[derive(Deserialize)]
+struct FulfillmentLine {
+    id: Option<i64>,
+    line_item_id: Option<i64>,
+    /// The units that are not fulfilled yet.
+    fulfillable_quantity: Option<i64>,
 }
 
 /// The fields of an order that are requested. They say only how the order stands.
@@ -65,11 +78,54 @@ const STATUSES: [&str; 7] = [
 
 const UNREADABLE: &str = "its answer about an order cannot be read";
 
-/// What is left to be fulfilled of an order.
+/// The units that are to be shipped, by the id of the order's line. The line [`WHOLE_ORDER`] stands
+/// for whatever is open.
+pub type Units = BTreeMap<i64, i64>;
+
+/// What is to be fulfilled of an order.
 struct Listed {
-    open: Vec<i64>,
+    open: Vec<Open>,
     /// True when a part of it may be fulfilled later, but not now.
     held: bool,
+}
+
+struct Open {
+    id: i64,
+    /// Pairs of the id of a fulfilment order's line and its units. None for all that is open.
+    lines: Option<Vec<(i64, i64)>>,
+}
+
+impl FulfillmentOrder {
+    /// The part of it that is among these units, which are taken from them. None when nothing is.
+    fn part(&self, units: &mut Units) -> Option<Open> {
+        let lines = self.line_items.iter().flatten();
+        let lines: Vec<(i64, i64, i64)> = lines
+            .filter_map(|it| Some((it.id?, it.line_item_id?, it.fulfillable_quantity?)))
+            .collect();
+        let whole = Open {
+            id: self.id,
+            lines: None,
+        };
+        if lines.is_empty() || units.contains_key(&WHOLE_ORDER) {
+            return Some(whole);
+        }
+        let mut part = Vec::new();
+        let mut is_all = true;
+        for (id, of_order, open) in lines {
+            let left = units.entry(of_order).or_default();
+            let taken = open.min(*left).max(0);
+            *left -= taken;
+            is_all &= taken >= open;
+            if taken > 0 {
+                part.push((id, taken));
+            }
+        }
+        let is_any = !part.is_empty();
+        is_any.then_some(Open {
+            lines: (!is_all).then_some(part),
+            ..whole
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -97,15 +153,17 @@ impl Storefront {
         }
     }
 
-    /// Creates fulfilments of everything that is open of an order. The idempotency key of each
-    /// fulfilment is `key` with the id of its fulfilment order.
+    /// Creates fulfilments of these units, as far as they are open. A fulfilment order that lists no
+    /// lines is fulfilled as a whole. The idempotency key of each fulfilment is `key` with the id of
+    /// its fulfilment order.
     pub async fn request_fulfillment(
         &self,
         shop: &str,
         order_id: i64,
+        units: &Units,
         key: Uuid,
     ) -> Result<Requested, CallFailure> {
-        let call = || self.create_what_is_open(shop, order_id, key);
+        let call = || self.create_what_is_open(shop, order_id, units, key);
         self.provider.patiently("fulfillment", call).await
     }
 
@@ -167,12 +225,13 @@ impl Storefront {
         &self,
         shop: &str,
         order_id: i64,
+        units: &Units,
         key: Uuid,
     ) -> Result<Requested, CallFailure> {
-        let listed = self.list(shop, order_id).await?;
+        let listed = self.list(shop, order_id, units).await?;
         let mut first = None;
-        for id in listed.open {
-            let created = self.create(shop, order_id, id, key).await?;
+        for open in listed.open {
+            let created = self.create(shop, order_id, (open, units), key).await?;
             first = first.or(created);
         }
         if listed.held {
@@ -185,7 +244,7 @@ impl Storefront {
         })
     }
 
-    async fn list(&self, shop: &str, order_id: i64) -> Result<Listed, CallFailure> {
+    async fn list(&self, shop: &str, order_id: i64, units: &Units) -> Result<Listed, CallFailure> {
         let path = format!("orders/{order_id}/fulfillment_orders.json");
         let request = self.provider.client.get(self.url(&path));
         let response = self
@@ -197,14 +256,19 @@ impl Storefront {
             return Err(self.provider.refused_with(status, status_text(status)));
         }
         let orders: FulfillmentOrders = self.provider.json(response).await?;
-        let orders = orders.fulfillment_orders;
-        let open = orders.iter().filter(|order| order.status == "open");
-        Ok(Listed {
-            open: open.map(|order| order.id).collect(),
-            held: orders
-                .iter()
-                .any(|order| ["on_hold", "scheduled"].contains(&order.status.as_str())),
-        })
+        let mut units = units.clone();
+        let mut listed = Listed {
+            open: Vec::new(),
+            held: false,
+        };
+        for order in orders.fulfillment_orders {
+            match order.status.as_str() {
+                "open" => listed.open.extend(order.part(&mut units)),
+                "on_hold" | "scheduled" => listed.held |= order.part(&mut units).is_some(),
+                _ => {}
+            }
+        }
+        Ok(listed)
     }
 
     /// Creates a fulfilment. None when its fulfilment order was closed in the meantime.
@@ -212,12 +276,19 @@ impl Storefront {
         &self,
         shop: &str,
         order_id: i64,
-        id: i64,
+        (open, units): (Open, &Units),
         key: Uuid,
     ) -> Result<Option<String>, CallFailure> {
+        let id = open.id;
+        let mut wanted = json!({"fulfillment_order_id": id});
+        if let Some(lines) = open.lines {
+            let lines = lines.into_iter();
+            let lines = lines.map(|(id, quantity)| json!({"id": id, "quantity": quantity}));
+            wanted["fulfillment_order_line_items"] = lines.collect();
+        }
         let body = json!({
             "fulfillment": {
-                "line_items_by_fulfillment_order": [{ "fulfillment_order_id": id }],
+                "line_items_by_fulfillment_order": [wanted],
                 "notify_customer": false,
             }
         });
@@ -236,10 +307,13 @@ impl Storefront {
                 let created: Created = self.provider.json(response).await?;
                 Ok(Some(created.fulfillment.id.to_string()))
             }
-            StatusCode::UNPROCESSABLE_ENTITY
-                if !self.list(shop, order_id).await?.open.contains(&id) =>
-            {
-                Ok(None)
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                let listed = self.list(shop, order_id, units).await?.open;
+                if listed.iter().all(|open| open.id != id) {
+                    return Ok(None);
+                }
+                let status = response.status();
+                Err(self.provider.refused_with(status, status_text(status)))
             }
             status => Err(self.provider.refused_with(status, status_text(status))),
         }
@@ -273,3 +347,7 @@ fn status_text(status: StatusCode) -> String {
     };
     format!("it answered {}{hint}", status.as_u16())
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/storefront.rs"]
+mod tests;

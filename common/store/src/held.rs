@@ -24,6 +24,8 @@ pub enum Reason {
     PaidInPart,
     /// More was taken than it costs, as by two payments.
     PaidTooMuch,
+    /// The buyer pays later by its terms, and the shop ships nothing before it is paid (`SHIP_ON_TERMS`).
+    PaidLater,
     /// A cancelled order was paid with money that Waybill does not refund itself.
     RefundIsYours,
     /// The payment provider refused a refund, or it failed after it was issued.
@@ -31,7 +33,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 6] = *Reason::VARIANTS.as_array().unwrap();
+    pub const ALL: [Reason; 7] = *Reason::VARIANTS.as_array().unwrap();
 
     /// What people can do about it.
     pub fn mend(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Reason {
             }
             Reason::Disputed => "answer the bank at the payment provider before it decides",
             Reason::PaidTooMuch => "give back what is too much",
+            Reason::PaidLater => "wait for the money, or ship it at the storefront",
             Reason::PaidInPart => "ask for the rest, or give back what was paid",
             Reason::RefundIsYours => "look at the payment, and give it back where you took it",
             Reason::RefundFailed => {
@@ -58,6 +61,7 @@ pub fn of(record: &Record) -> Option<(Reason, Option<i64>)> {
         _ if record.cancelled.is_some() => None,
         _ if settled.is_disputed => Some((Reason::Disputed, total)),
         _ if is_part => Some((Reason::PaidInPart, total)),
+        0 if record.waits_by_terms() => Some((Reason::PaidLater, total)),
         0 => None,
         too_much => Some((Reason::PaidTooMuch, Some(too_much))),
     }

@@ -192,6 +192,9 @@ fn facts(order: &Order, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
         facts.push(("Shipped before it is paid", Cell::text(terms.as_str())));
         facts.push(("To be paid until", Cell::maybe_time(order.payment_due_at)));
     }
+    if order.test {
+        facts.push(("Test", Cell::text("nothing of it is shipped")));
+    }
     if order.held.is_some() {
         facts.push(("Held", state(order.held.as_deref())));
     }

@@ -326,6 +326,7 @@ pub fn describe(order: &Order) -> String {
     );
     facts.fact("terms", or_none(order.payment_terms.as_deref()));
     facts.fact("pay until", or_none(order.payment_due_at.map(zone::time)));
+    facts.fact("test", if order.test { "yes, not shipped" } else { "no" });
     facts.fact("held", or_none(order.held.as_deref()));
     facts.fact(
         "not read",

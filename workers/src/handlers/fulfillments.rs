@@ -18,13 +18,15 @@ use crate::failure::call_failed;
 pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
     let key = order_key(job)?;
     let order = orders::record(db, &key).await?;
-    if !order.is_some_and(|order| order.is_asked_by(job.id)) {
+    let Some(order) = order.filter(|order| order.is_asked_by(job.id)) else {
         return Ok(Answer::NotAsked);
-    }
+    };
     let Some(provider) = &providers.storefront else {
         anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
     };
-    let answer = provider.request_fulfillment(&key.0, key.1, job.id).await;
+    let units = order.to_ship();
+    let answer = provider.request_fulfillment(&key.0, key.1, &units, job.id);
+    let answer = answer.await;
     Ok(Answer::Fulfillment(answer.map_err(call_failed)?))
 }
 

@@ -39,11 +39,21 @@ impl Record {
 
     /// True when the order is to be shipped before it is paid.
     pub fn ships_first(&self) -> bool {
-        self.means.value.terms.is_some()
-            && matches!(
-                self.financial.value,
-                None | Some(FinancialStatus::Pending | FinancialStatus::PartiallyPaid)
-            )
+        self.pays_later() && self.means.value.terms.is_some_and(|it| !it.pays_first)
+    }
+
+    /// True when the buyer is to pay later for what could be shipped, and the shop decided to wait
+    /// for the money.
+    pub fn waits_by_terms(&self) -> bool {
+        let waits = self.means.value.terms.is_some_and(|it| it.pays_first);
+        waits && self.pays_later() && !self.is_paid() && !self.is_test && self.is_open()
+    }
+
+    fn pays_later(&self) -> bool {
+        matches!(
+            self.financial.value,
+            None | Some(FinancialStatus::Pending | FinancialStatus::PartiallyPaid)
+        )
     }
 
     /// True when the storefront says that the order was refunded in full, or when all of its

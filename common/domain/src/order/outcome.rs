@@ -70,15 +70,26 @@ impl Record {
     }
 
     /// The units that are to be shipped, by line id: the open units of an order that is paid or
-    /// that is shipped first, and none while a payment is disputed. Of an order that was paid and to
-    /// which something was added since, the
-    /// units that the money still pays for: those of the version with the highest total that it
-    /// reaches. For an order without a list of lines, it is one unit of [`WHOLE_ORDER`].
+    /// that is shipped first, and none while a payment is disputed, of a test, or that a
+    /// fulfilment service ships by itself. Of an order that was paid and to which something was
+    /// added since, the units that the money still pays for: those of the version with the highest
+    /// total that it reaches. For an order without a list of lines, it is one unit of
+    /// [`WHOLE_ORDER`].
     pub fn to_ship(&self) -> BTreeMap<i64, i64> {
         let is_over = self.cancelled.is_some() || self.is_fulfilled() || self.is_given_back();
-        if is_over || self.waits_until.is_some() || self.settled.is_disputed {
+        let waits = self.waits_until.is_some() || self.settled.is_disputed;
+        if is_over || waits || self.is_test {
             return BTreeMap::new();
         }
+        let mut units = self.paid_units();
+        for line in self.lines.value.iter().filter(|line| line.service_ships) {
+            units.remove(&line.id);
+        }
+        units
+    }
+
+    /// The open units that are paid for, or that are shipped first.
+    fn paid_units(&self) -> BTreeMap<i64, i64> {
         if self.may_ship_all() {
             return self.open();
         }
@@ -114,7 +125,7 @@ impl Record {
         self.is_paid() || self.ships_first()
     }
 
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.open().values().any(|units| *units > 0)
     }
 
@@ -337,7 +348,7 @@ pub fn cycle_state(record: &Record, settled: &Settlement) -> FulfillmentState {
 pub type Level = BTreeMap<i64, i64>;
 
 /// The line id that stands for the whole order when nobody listed its lines.
-const WHOLE_ORDER: i64 = 0;
+pub const WHOLE_ORDER: i64 = 0;
 
 /// Which units of an order are to be requested or called off now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -88,6 +88,8 @@ impl Order {
             ),
             terms: terms(body.payment_terms).or_else(|| cash_on_delivery(&gateways)),
             own_credit: !gateways.is_empty() && gateways.iter().all(|name| is_credit(name)),
+            gateways,
+            is_test: body.test.boolean() == Ok(Some(true)),
             financial_status: text(body.financial_status).map(FinancialStatus::from),
             fulfillment_status: text(body.fulfillment_status).map(FulfillmentStatus::from),
             cancelled_at,
@@ -172,7 +174,7 @@ fields! { Body {
     total_cash_rounding_payment_adjustment_set, total_cash_rounding_refund_adjustment_set,
     payment_terms, payment_gateway_names, financial_status, fulfillment_status, cancelled_at, cancel_reason,
     created_at, updated_at, line_items, shipping_address, billing_address, fulfillments, refunds,
-    note_attributes,
+    note_attributes, test,
     /// Every order of WooCommerce has it, and no other.
     date_created_gmt,
 }}
@@ -220,15 +222,16 @@ fn terms(field: Field) -> Option<Terms> {
     (kind != TermsKind::CashOnDelivery).then(|| Terms {
         kind,
         due_at: schedules.iter().filter_map(due).min(),
+        pays_first: false,
     })
 }
 
 fn cash_on_delivery(gateways: &[String]) -> Option<Terms> {
     let is_on_delivery = |name: &String| name.to_lowercase().contains("cash on delivery");
-    gateways.iter().any(is_on_delivery).then_some(Terms {
-        kind: TermsKind::CashOnDelivery,
-        due_at: None,
-    })
+    gateways
+        .iter()
+        .any(is_on_delivery)
+        .then_some(Terms::ON_DELIVERY)
 }
 
 /// Whether a gateway of this name moves no money but gives and takes the shop's own credit.
@@ -319,6 +322,7 @@ fn lines(field: Field, unread: &mut Unread) -> Option<Vec<Line>> {
             fulfillment_status: text(fields.fulfillment_status),
             requires_shipping: fields.requires_shipping.boolean().unwrap_or_default(),
             fulfillment_service: short(fields.fulfillment_service, ID_CHARS),
+            service_ships: false,
         })
     };
     let lines = lines.into_iter().filter_map(read).collect();

@@ -273,6 +273,8 @@ pub struct Record {
     /// The fields of the newest version that have a value which could not be read.
     #[thing]
     pub unread: Vec<String>,
+    /// True when some version says that it is a test, of which nothing is to be shipped.
+    pub is_test: bool,
     /// True when some version was paid in full.
     pub was_paid: bool,
     /// True when some version was fulfilled in full.
@@ -384,6 +386,7 @@ impl Record {
                 _ => false,
             },
             was_fulfilled: fulfillment == Some(FulfillmentStatus::Fulfilled),
+            is_test: order.is_test,
             financial: Part::if_present(
                 present.financial_status || financial.is_some(),
                 version,
@@ -469,6 +472,7 @@ impl Record {
         };
         self.was_paid |= other.was_paid;
         self.was_fulfilled |= other.was_fulfilled;
+        self.is_test |= other.is_test;
         for (id, shipment) in other.shipments {
             self.shipments.entry(id).or_default().merge(shipment);
         }

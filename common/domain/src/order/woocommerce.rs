@@ -8,7 +8,7 @@
 use super::read::{Unread, address, currency, money, pact_id, quantity, required, short, text};
 use super::{
     Customer, FinancialStatus, FulfillmentStatus, ID_CHARS, Line, Order, PresentFields, Refund,
-    Terms, TermsKind, Transaction,
+    Terms, Transaction,
 };
 use crate::json::{self, At, Field, Unreadable, fields};
 use crate::money::{Currency, Money};
@@ -118,7 +118,9 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         cash_rounding: 0,
         presentment: None,
         terms: reported.terms(),
+        gateways: Vec::new(),
         own_credit: false,
+        is_test: false,
         fulfillment_status: reported.fulfillment(),
         cancelled_at: reported.is_cancelled().then(|| updated_at.unwrap_or(0)),
         can_come_back: true,
@@ -187,10 +189,8 @@ impl Reported {
     }
 
     fn terms(&self) -> Option<Terms> {
-        (self.says == Some(Says::ToShip) && self.has_date == Some(false)).then_some(Terms {
-            kind: TermsKind::CashOnDelivery,
-            due_at: None,
-        })
+        let is_on_delivery = self.says == Some(Says::ToShip) && self.has_date == Some(false);
+        is_on_delivery.then_some(Terms::ON_DELIVERY)
     }
 
     /// What was shipped stays so when the money goes back.

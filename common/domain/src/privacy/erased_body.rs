@@ -136,6 +136,7 @@ const ORDER: &[(&str, Keep)] = &[
             ),
         ]),
     ),
+    ("test", Number),
     ("note_attributes", Agreement),
 ];
 

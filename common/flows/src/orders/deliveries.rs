@@ -33,7 +33,7 @@ pub struct Task {
 
 /// Reads the body of a delivery, without any I/O.
 pub fn prepare(config: &Config, job: &Job, topic: Topic) -> Result<Task> {
-    let order = Order::read(&job.body)?;
+    let order = Order::read(&job.body)?.under(&config.order_policy);
     let order_id = order.id;
     let customer = order.customer.clone();
     let is_first = topic == Topic::Create;

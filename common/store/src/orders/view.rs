@@ -59,8 +59,8 @@ pub struct Order {
     /// how much.
     #[schema(example = "0.00")]
     pub owed: Option<String>,
-    /// Why somebody must look at it: `disputed`, `paid_in_part` or `paid_too_much`; null: nobody
-    /// must.
+    /// Why somebody must look at it: `disputed`, `paid_in_part`, `paid_too_much` or `paid_later`;
+    /// null: nobody must.
     #[schema(example = "paid_too_much")]
     pub held: Option<String>,
     /// Why it is shipped before it is paid: `fulfillment`, `net`, `fixed` or `cash_on_delivery`.
@@ -68,6 +68,8 @@ pub struct Order {
     pub payment_terms: Option<String>,
     /// When it is to be paid by these terms.
     pub payment_due_at: Option<Timestamp>,
+    /// Whether it was only tried, so that nothing of it is requested.
+    pub test: bool,
     /// The fields of the newest body that have a value which cannot be read.
     pub unread: Vec<String>,
     pub line_items: Vec<StoredLine>,
@@ -280,6 +282,7 @@ impl Order {
             owed: money(record.owed()),
             held: held::of(&record).map(|(reason, _)| reason.into_str().to_owned()),
             payment_terms: terms.map(|it| it.kind.into_str().to_owned()),
+            test: record.is_test,
             payment_due_at: terms.and_then(|it| it.due_at).map(Timestamp),
             line_items: lines.collect(),
             tracking,

@@ -294,6 +294,90 @@ async fn an_order_on_terms_or_on_delivery_is_shipped_before_it_is_paid() {
 }
 
 #[tokio::test]
+async fn a_shop_that_ships_nothing_unpaid_hears_of_the_orders_that_wait_by_their_terms() {
+    let service = service().setting("SHIP_ON_TERMS", "false");
+    let names = "Nachnahme, Postnachnahme";
+    let service = service
+        .setting("CASH_ON_DELIVERY_GATEWAYS", names)
+        .start()
+        .await;
+    let key = service.api_key().await;
+    let due = "2027-02-14T07:00:00Z";
+    let terms = json!({
+        "payment_terms": {"payment_terms_type": "net", "payment_schedules": [{"due_at": due}]},
+    });
+    let open = with(body(1, 1, "pending"), &terms);
+    deliver(&service, &order_delivery("orders/create", &open)).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(order["fulfillment"]["state"], "initiated");
+    assert_eq!(
+        (&order["payment_terms"], &order["payment_due_at"]),
+        (&json!("net"), &json!("2027-02-14T07:00:00.000Z"))
+    );
+    let held = listed_by(&service, &["orders", "held"]).await;
+    assert_eq!(
+        (&held[0]["reason"], &held[0]["order_id"]),
+        (&json!("paid_later"), &json!("1"))
+    );
+    let paid = with(body(1, 2, "paid"), &terms);
+    deliver(&service, &order_delivery("orders/paid", &paid)).await;
+    assert_eq!(state(&service, &key, 1).await, "requested");
+    assert_eq!(listed_by(&service, &["orders", "held"]).await, json!([]));
+    // Who brings the goods takes the money, whatever the shop calls it.
+    let on_delivery = json!({"payment_gateway_names": ["NACHNAHME"]});
+    let open = with(body(2, 1, "pending"), &on_delivery);
+    deliver(&service, &order_delivery("orders/create", &open)).await;
+    assert_eq!(state(&service, &key, 2).await, "requested");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn lines_of_a_service_that_ships_them_are_not_requested() {
+    let service = service()
+        .setting("SERVICES_THAT_SHIP", "sample-warehouse")
+        .start()
+        .await;
+    let key = service.api_key().await;
+    let line =
+        |id: i64, service: &str| json!({"id": id, "quantity": 2, "fulfillment_service": service});
+    let lines = |lines: Vec<Value>| json!({"line_items": lines});
+    let mixed = lines(vec![line(1, "manual"), line(2, "Sample-Warehouse")]);
+    let paid = with(body(1, 1, "paid"), &mixed);
+    deliver(&service, &order_delivery("orders/paid", &paid)).await;
+    assert_eq!(told(&service, 1).await, [word("requested", &[("1", 2)])]);
+    let theirs = lines(vec![line(1, "sample-warehouse")]);
+    let paid = with(body(2, 1, "paid"), &theirs);
+    deliver(&service, &order_delivery("orders/paid", &paid)).await;
+    assert_eq!(told(&service, 2).await, []);
+    assert_eq!(state(&service, &key, 2).await, "initiated");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_order_is_marked_and_not_requested() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let test = json!({"test": true});
+    for (second, topic, status) in [(1, "orders/create", "pending"), (2, "orders/paid", "paid")] {
+        let order = with(body(1, second, status), &test);
+        deliver(&service, &order_delivery(topic, &order)).await;
+    }
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(
+        (&order["test"], &order["financial_status"]),
+        (&json!(true), &json!("paid"))
+    );
+    assert_eq!(order["fulfillment"]["state"], "initiated");
+    assert_eq!(told(&service, 1).await, []);
+    let said = said(&service, &["orders", "show", "1"]).await;
+    assert!(said.contains("yes, not shipped"), "{said}");
+    let real = with(body(2, 1, "paid"), &json!({"test": false}));
+    deliver(&service, &order_delivery("orders/paid", &real)).await;
+    assert_eq!(state(&service, &key, 2).await, "requested");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn an_order_with_a_number_that_cannot_be_read_is_kept_and_shipped() {
     let service = service().start().await;
     let key = service.api_key().await;
