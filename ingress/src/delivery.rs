@@ -53,6 +53,9 @@ const NO_OBJECT: &str = "its body has no data.object, so it is about nothing tha
 /// Why an event of a payment that moved no money is not understood.
 const TEST_MODE: &str = "it is of the provider's test mode, and PAYMENT_API_KEY is a live key";
 
+/// Why an event of somebody else's account has no effect.
+const OTHER_ACCOUNT: &str = "it is of a connected account that PAYMENT_ACCOUNTS does not have";
+
 /// Why the provider's sample of a privacy request is not understood.
 const SAMPLE: &str =
     "its shop_domain is the provider's placeholder, so it is a sample, which asks for nothing";
@@ -223,6 +226,13 @@ fn not_understood(
     event: &body::Payment,
 ) -> Option<&'static str> {
     let api = app.config.payment_api.as_ref();
+    let accounts = &app.config.payment_accounts;
+    let mut account = event.account.iter();
+    if account.any(|account| !accounts.contains(account)) {
+        return Kind::of(Source::Payment, kind)
+            .is_some()
+            .then_some(OTHER_ACCOUNT);
+    }
     if event.is_test && api.is_some_and(|api| is_live(api.token.expose())) {
         return Kind::of(Source::Payment, kind)
             .is_some()

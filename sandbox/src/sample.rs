@@ -349,7 +349,7 @@ impl Sale {
             "source_name": "web",
             "subtotal_price": self.money(self.subtotal),
             "tags": "",
-            "test": true,
+            "test": false,
             "total_discounts": "0.00",
             "total_outstanding": match stage.financial_status {
                 "pending" | "authorized" => self.money(self.total),

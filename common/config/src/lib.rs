@@ -159,6 +159,8 @@ pub struct Config {
     /// How long the order of a checkout session waits for the storefront's own. `None`: it does
     /// not wait.
     pub checkout_order_wait: Option<Duration>,
+    /// The connected accounts of the payment provider whose events count beside the key's own.
+    pub payment_accounts: Vec<String>,
     /// What is shipped, and by whom.
     pub order_policy: order::Policy,
     /// How old a payment signature may be. Zero: a signature is never too old.
@@ -542,6 +544,7 @@ impl<'a> Reader<'a> {
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
         let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
+        let payment_accounts = self.names("PAYMENT_ACCOUNTS");
         let order_policy = self.order_policy(development);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
@@ -600,6 +603,7 @@ impl<'a> Reader<'a> {
             return_origins: return_origins?,
             checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
                 .filter(|wait| !wait.is_zero()),
+            payment_accounts: payment_accounts?,
             order_policy: order_policy?,
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,

@@ -50,6 +50,8 @@ pub struct Event {
     pub created: i64,
     /// The version of the provider's API, such as `2026-10-28.endive`.
     pub api_version: Option<String>,
+    /// Whose object it is, where it is of a connected account and not of the key's own.
+    pub account: Option<String>,
     pub kind: EventType,
     pub object: Object,
 }
@@ -159,6 +161,7 @@ impl Event {
             id,
             created,
             api_version: text(envelope.api_version),
+            account: self::id(envelope.account).unwrap_or_default(),
             kind,
             object: match kind {
                 EventType::IntentSucceeded
@@ -195,7 +198,7 @@ impl fmt::Debug for Email {
 }
 
 fields! { Envelope {
-    id, object, created, timestamp, api_version,
+    id, object, created, timestamp, api_version, account,
     #[serde(rename = "type")]
     kind,
     data,

@@ -34,6 +34,8 @@ use platform::clock::Clock;
 #[derive(Clone)]
 pub struct Payment {
     provider: Provider,
+    /// The connected account that is asked about. None for the key's own.
+    account: Option<String>,
 }
 
 /// The idempotency key of a call: the id of its job, and from the second key on also the key's
@@ -88,6 +90,17 @@ impl Payment {
     pub fn new(api: &Api, clock: &Clock) -> Self {
         Payment {
             provider: Provider::new("payment", "PAYMENT_API_URL", "PAYMENT_API_KEY", api, clock),
+            account: None,
+        }
+    }
+
+    /// The same provider, asked about what this account has (its guide to Connect, Making API calls
+    /// for connected accounts).
+    #[must_use]
+    pub fn of_account(&self, account: Option<String>) -> Self {
+        Payment {
+            provider: self.provider.clone(),
+            account,
         }
     }
 
@@ -139,7 +152,7 @@ impl Payment {
             .bearer_auth(&self.provider.token)
             .header("Idempotency-Key", key)
             .form(form);
-        self.answer(request).await
+        self.answer(self.about(request)).await
     }
 
     /// Reads an object at a path below `/v1/`, once.
@@ -152,7 +165,14 @@ impl Payment {
             .client
             .get(format!("{}/v1/{path}", self.provider.url))
             .bearer_auth(&self.provider.token);
-        self.answer(request).await
+        self.answer(self.about(request)).await
+    }
+
+    fn about(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.account {
+            Some(account) => request.header("Stripe-Account", account),
+            None => request,
+        }
     }
 
     async fn answer<T: DeserializeOwned>(

@@ -112,6 +112,8 @@ pub struct Attempt {
     /// When the payment failed last, according to the provider.
     pub failed_at: Option<Timestamp>,
     pub pact_id: Option<String>,
+    /// The connected account that has the payment.
+    pub account: Option<String>,
     /// The cycle of the agreement that it pays.
     pub cycle: Cycle,
     /// True when a checkout session in the mode `payment` led to the payment.
@@ -168,6 +170,7 @@ pub async fn wanted(
         failure: payment.failure.map(|part| part.value).unwrap_or_default(),
         failed_at: failed_at.map(Timestamp::from_unix_seconds),
         pact_id,
+        account: text(&payment.account).map(ToOwned::to_owned),
         is_paid_otherwise: others.contains(&cycle),
         cycle,
         is_of_checkout: row.get::<i64>("sessions")? > 0,

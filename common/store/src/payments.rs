@@ -112,6 +112,20 @@ pub async fn known(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Pay
     .await
 }
 
+/// The connected account that has this payment. None for the key's own, and for a payment that is
+/// not known.
+pub async fn account(db: &Db, id: &str) -> Result<Option<String>> {
+    let record = db
+        .query("select record from payments where id = $1")
+        .bind(id);
+    let record: Option<String> = record.first(|row| row.get("record")).await?;
+    let Some(record) = record else {
+        return Ok(None);
+    };
+    let record = aggregates::record_of::<PaymentEntry>(&id.to_owned(), &record)?;
+    Ok(text(&record.account).map(ToOwned::to_owned))
+}
+
 /// The payments of these agreements, each with its agreement.
 pub async fn of_agreements(tx: &mut Tx, agreements: Vec<String>) -> Result<Vec<(String, Linked)>> {
     tx.query(

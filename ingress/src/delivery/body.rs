@@ -86,6 +86,8 @@ pub struct Payment {
     pub has_object: bool,
     /// It is of the provider's test mode.
     pub is_test: bool,
+    /// The connected account that it is of.
+    pub account: Option<String>,
     /// It names its object instead (`domain::payment::thin`).
     pub is_thin: bool,
 }
@@ -104,6 +106,7 @@ pub fn payment(body: &[u8]) -> Result<Payment, Error> {
         subject: object.customer.and_then(provider_id),
         has_object,
         is_test: envelope.livemode == Some(false),
+        account: envelope.account.or(envelope.context),
         is_thin: envelope.object.is_some_and(is_thin),
     })
 }
@@ -159,6 +162,11 @@ struct PaymentEnvelope<'a> {
     api_version: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     livemode: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    account: Option<String>,
+    /// A thin event has it in place of `account`.
+    #[serde(default, deserialize_with = "lenient")]
+    context: Option<String>,
     #[serde(borrow, default, deserialize_with = "lenient")]
     data: Option<Data<'a>>,
     #[serde(borrow, default, deserialize_with = "lenient")]

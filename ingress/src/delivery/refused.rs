@@ -104,6 +104,10 @@ impl Refused {
             (_, Some(_)) if is_storefront => "STOREFRONT_WEBHOOK_SECRET to the provider's",
             (_, Some(_)) => "PAYMENT_WEBHOOK_SECRET to the provider's",
             (Error::ShopUnknown, _) => "STOREFRONT_SHOPS to this shop too",
+            (Error::PrivacyBody | Error::PrivacyShop, _) => {
+                "ask the storefront what was requested, and begin it by `waybill privacy request`, \
+                 because it is due within 30 days"
+            }
             (Error::BodyTooLarge, _) => "WEBHOOK_MAX_BODY_BYTES to more",
             _ => "",
         }

@@ -396,6 +396,16 @@ fn log_refusal(app: &App, cause: Cause, refused: &Refused, sender: &Sender) {
     let request_id = id.map(RequestId::text);
     let trace_id = id.map(|id| id.context().trace_id().to_string());
     let signature = refused.signature.map(|it| it.into_str());
+    if matches!(refused.error, Error::PrivacyBody | Error::PrivacyShop) {
+        tracing::warn!(
+            advice = cause.advice,
+            client,
+            request_id,
+            trace_id,
+            "a signed privacy request was refused, so nothing is done for the person"
+        );
+        return;
+    }
     tracing::info!(
         source = cause.source,
         reason = cause.reason,

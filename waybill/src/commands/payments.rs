@@ -58,17 +58,22 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let lines = ledger::of_payment(db, &id).await?;
             let retries = payment_retries::list(db, &id).await?;
             let reported = notifications::list(db, &id, 100).await?;
+            let account = payments::account(db, &id).await?;
             let Some(payment) = payment else {
                 bail!("there is no payment {id} here");
             };
             if json {
                 let mut view = view(&payment);
+                view["account"] = json!(account);
                 view["ledger"] = json!(lines);
                 view["retries"] = json!(retries);
                 view["notifications"] = json!(reported);
                 return table::print_json(&view);
             }
-            let mut parts = vec![describe(&payment), books::entries(&lines)];
+            let mut parts = vec![
+                describe(&payment, account.as_deref()),
+                books::entries(&lines),
+            ];
             let retries = retries.table(&[
                 ("RETRY", &|retry| retry.number.to_string()),
                 ("DUE", &|retry| zone::time(retry.due_at)),
@@ -124,7 +129,7 @@ fn list(payments: &[Summary]) -> String {
         .render()
 }
 
-fn describe(payment: &Summary) -> String {
+fn describe(payment: &Summary, account: Option<&str>) -> String {
     let money = |minor| {
         let amount = decimal(minor, &payment.currency);
         format!("{amount} {}", payment.currency)
@@ -136,6 +141,7 @@ fn describe(payment: &Summary) -> String {
     facts.fact("refunded", money(payment.refunded_minor));
     facts.fact("agreement", or_none(payment.pact_id.as_deref()));
     facts.fact("customer", or_none(payment.customer_id.as_deref()));
+    facts.fact("account", or_none(account));
     facts.fact("updated", zone::time(payment.updated_at));
     facts.render()
 }

@@ -13,6 +13,7 @@ use flows::refunds::{self, RefundJob};
 use platform::clock::Clock;
 use providers::CallFailure;
 use providers::payment::{IdempotencyKey, Refunded};
+use store::payments;
 use store::refunds::{self as rows, State};
 use store::sql::{self, Db, Tx};
 
@@ -32,6 +33,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
     let Some(this_try) = rows::begin_try(db, &key, payment_id, clock.now()).await? else {
         return Ok(Answer::NotAsked);
     };
+    let provider = provider.of_account(payments::account(db, payment_id).await?);
     let mut idempotency_key = IdempotencyKey {
         job: job.id,
         number: this_try.key_number,

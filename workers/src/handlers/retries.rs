@@ -83,7 +83,8 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
         number: key_number,
     };
     let method = attempt.failure.payment_method.as_deref();
-    let answer = confirm(db, clock, provider, &retry, method, key, is_first).await?;
+    let provider = provider.of_account(attempt.account);
+    let answer = confirm(db, clock, &provider, &retry, method, key, is_first).await?;
     Ok(Answer::Retry(match answer {
         Ok(answer) => Tried::Answered(answer),
         Err(refused @ CallFailure::Refused { .. }) => Tried::Refused(refused.to_string()),

@@ -95,6 +95,9 @@ pub struct Record {
     pub invoice: Option<Part<String>>,
     #[thing]
     pub customer: Option<Part<String>>,
+    /// The connected account that has the payment. None for the key's own.
+    #[thing]
+    pub account: Option<Part<String>>,
     #[person]
     pub receipt_email: Option<Part<Email>>,
     pub rest: Rest,
@@ -194,19 +197,24 @@ impl Record {
     /// event that is about a session or an invoice.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
         let version = event.version();
-        match &event.object {
+        let (id, record) = match &event.object {
             Object::Intent(intent) => {
-                Some((&intent.id, Self::of_intent(event.kind, intent, &version)))
+                let record = Self::of_intent(event.kind, intent, &version);
+                (intent.id.as_str(), record)
             }
-            Object::Charge(charge) => {
-                Some((charge.payment_id(), Self::of_charge(charge, &version)))
+            Object::Charge(charge) => (charge.payment_id(), Self::of_charge(charge, &version)),
+            Object::Refund(refund) => {
+                let id = refund.payment_id.as_str();
+                (id, Self::of_refund(refund, &version))
             }
-            Object::Refund(refund) => Some((&refund.payment_id, Self::of_refund(refund, &version))),
             Object::Dispute(dispute) => {
-                Some((&dispute.payment_id, Self::of_dispute(dispute, &version)))
+                let id = dispute.payment_id.as_str();
+                (id, Self::of_dispute(dispute, &version))
             }
-            Object::Session(_) | Object::Invoice(_) | Object::Subscription(_) => None,
-        }
+            Object::Session(_) | Object::Invoice(_) | Object::Subscription(_) => return None,
+        };
+        let account = version.optional_part(event.account.as_ref());
+        Some((id, Record { account, ..record }))
     }
 
     /// The type of the event says what happened, unless the intent's status contradicts it.
@@ -263,6 +271,7 @@ impl Record {
             transfer_group: None,
             invoice: None,
             customer: None,
+            account: None,
             receipt_email: None,
             rest: Rest::default(),
         }
@@ -353,6 +362,7 @@ impl Record {
         newest(&mut self.transfer_group, other.transfer_group);
         newest(&mut self.invoice, other.invoice);
         newest(&mut self.customer, other.customer);
+        newest(&mut self.account, other.account);
         newest(&mut self.receipt_email, other.receipt_email);
     }
 }

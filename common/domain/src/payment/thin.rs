@@ -80,6 +80,7 @@ impl ThinEvent {
             "object": "event",
             "type": self.kind.into_str(),
             "created": self.created,
+            "account": self.context,
             "data": { "object": object },
         });
         event.to_string().into_bytes()

@@ -206,6 +206,7 @@ const PAYMENT: &[(&str, Keep)] = &[
     ("timestamp", Time),
     ("api_version", Word),
     ("livemode", Number),
+    ("account", Id),
     (
         "data",
         Object(&[(

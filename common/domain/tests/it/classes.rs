@@ -91,13 +91,14 @@ fn order() -> Value {
         })),
         "outstanding": part(&json!(5)),
         "offers": {"500": {"version": {"at": 8, "tie": 8}, "units": {"1": 3}, "is_paid": true}},
-        "means": part(&json!({"terms": {"kind": "net", "due_at": 9}, "own_credit": true})),
+        "means": part(&json!({"terms": {"kind": "net", "due_at": 9, "pays_first": true}, "own_credit": true})),
         "financial": part(&json!("paid")),
         "fulfillment": part(&json!("partial")),
         "lines": part(&json!([{
             "id": 1, "variant_id": 2, "title": "Tea", "quantity": 3, "price": "1.00", "sku": "T",
             "fulfillment_status": "fulfilled", "current_quantity": 2, "requires_shipping": true,
             "fulfillment_service": "manual",
+            "service_ships": true,
         }])),
         "customer": part(&json!(77)),
         "contact": part(&json!({"email": "ada@example.com", "phone": "+44"})),
@@ -111,6 +112,7 @@ fn order() -> Value {
         "unread": ["note"],
         "was_paid": true,
         "was_fulfilled": true,
+        "is_test": true,
         "shipments": {"5": part(&json!({
             "status": "success", "carrier": "Post", "lines": [[1, 2]],
             "tracking": [{"number": "T-1", "url": "https://post.example/ada"}],
@@ -159,7 +161,7 @@ fn each_leaf_of_a_record_has_its_class_and_an_erasure_takes_persons_alone() {
         })),
         "currency": currency, "amount": number, "status": part(&json!("succeeded")), "pact_id": text,
         "cycle": text, "payment_type": text, "transfer_group": text, "invoice": text, "customer": text,
-        "receipt_email": mail,
+        "account": text, "receipt_email": mail,
     }));
     check::<Session>(&json!({
         "schema": 1, "payment_status": "paid", "mode": part(&json!("payment")), "total": number,

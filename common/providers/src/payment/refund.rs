@@ -4,7 +4,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::{IdempotencyKey, Payment};
-use crate::CallFailure;
+use crate::{CallFailure, Provider};
 use domain::money::{Currency, Money};
 
 /// The result of a request for a refund.
@@ -23,14 +23,13 @@ pub enum Refunded {
 #[derive(Deserialize)]
 struct RefundObject {
     id: String,
-    amount: i64,
-    currency: String,
+    amount: Option<i64>,
+    currency: Option<String>,
     status: Option<String>,
-    #[serde(default)]
-    metadata: Metadata,
+    metadata: Option<Metadata>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Metadata {
     order_id: Option<String>,
 }
@@ -45,12 +44,24 @@ impl RefundObject {
         ["failed", "canceled"].contains(&self.status.as_deref().unwrap_or_default())
     }
 
-    fn issued(self) -> Refunded {
-        let currency = Currency::parse(&self.currency);
-        Refunded::Issued {
-            amount: currency.and_then(|currency| Money::of_provider(self.amount, currency).ok()),
-            id: self.id,
+    fn is_for(&self, order_id: &str) -> bool {
+        let metadata = self.metadata.as_ref();
+        metadata.and_then(|it| it.order_id.as_deref()) == Some(order_id)
+    }
+
+    /// A refund for which the customer must still say where the money is to go is not issued. It is
+    /// looked for again later.
+    fn issued(self, provider: &Provider) -> Result<Refunded, CallFailure> {
+        if self.status.as_deref() == Some("requires_action") {
+            let what = "waits until the customer says where the money is to go";
+            return Err(provider.waiting(what));
         }
+        let currency = self.currency.as_deref().and_then(Currency::parse);
+        let amount = self.amount.zip(currency);
+        Ok(Refunded::Issued {
+            amount: amount.and_then(|(minor, currency)| Money::of_provider(minor, currency).ok()),
+            id: self.id,
+        })
     }
 }
 
@@ -88,7 +99,7 @@ impl Payment {
             let status = refund.status.as_deref().unwrap_or_default();
             return Err(self.provider.refused(format!("the refund is {status}")));
         }
-        Ok(refund.issued())
+        refund.issued(&self.provider)
     }
 
     /// The refund of a payment intent that was made for this order, if there is one.
@@ -110,9 +121,8 @@ impl Payment {
             }
         };
         let refunds = self.provider.patiently("refund", call).await?;
-        let ours = refunds.into_iter().find(|refund| {
-            refund.metadata.order_id.as_deref() == Some(&order_id) && !refund.has_failed()
-        });
-        Ok(ours.map(RefundObject::issued))
+        let mut refunds = refunds.into_iter();
+        let ours = refunds.find(|refund| refund.is_for(&order_id) && !refund.has_failed());
+        ours.map(|refund| refund.issued(&self.provider)).transpose()
     }
 }

@@ -14,6 +14,7 @@ fn listed() -> FulfillmentOrder {
     serde_json::from_value(order).unwrap()
 }
 
+#[expect(clippy::option_option, reason = "nothing, all, or these lines")]
 fn part(order: &FulfillmentOrder, units: &[(i64, i64)]) -> Option<Option<Vec<(i64, i64)>>> {
     let part = order.part(&mut units.iter().copied().collect());
     part.map(|part| part.lines)

@@ -402,7 +402,7 @@ async fn deliveries_of_standard_webhooks_are_taken_on_both_paths() {
 }
 
 /// An API that gives one answer, and the heads of the requests that it had.
-async fn api(answer: String) -> (String, Arc<Mutex<Vec<String>>>) {
+pub async fn api(answer: String) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let heads = Arc::new(Mutex::new(Vec::new()));
@@ -467,6 +467,7 @@ async fn the_object_of_a_thin_event_is_fetched_and_worked_on() {
         .setting("PAYMENT_PROVIDER", "stripe")
         .setting("PAYMENT_API_URL", &url)
         .setting("PAYMENT_API_KEY", "sk_test_key")
+        .setting("PAYMENT_ACCOUNTS", "acct_7")
         .start()
         .await;
     let body = THIN.replace(r#""context": null"#, r#""context": "acct_7""#);

@@ -8,7 +8,10 @@ use domain::signature::sign_storefront;
 use sandbox::PAYMENT_KEY;
 use serde_json::{Value, json};
 
-use crate::both::orders::providers::{capture, now, sandbox, with_payment};
+use crate::api::profiles::api;
+use crate::both::orders::providers::{
+    REFUND, capture, deliver_without_waiting, job, now, sandbox, with_payment,
+};
 use crate::support::delivery::{Delivery, SHOP, payment_at};
 use crate::support::operator::{json as listed_by, said};
 use crate::support::order::{
@@ -16,7 +19,7 @@ use crate::support::order::{
     shown, with,
 };
 use crate::support::payment::{charge, event, intent, session};
-use crate::support::{STOREFRONT_SECRET, Service, service};
+use crate::support::{STOREFRONT_SECRET, Service, eventually, service};
 
 /// An order of WooCommerce, of three units for 30.00.
 fn woo(second: u32, status: &str, fields: &Value) -> Delivery {
@@ -701,4 +704,77 @@ async fn an_event_of_the_test_mode_pays_for_nothing_where_the_key_is_live() {
         service.stop().await;
     }
     sandbox.stop().await;
+}
+
+/// The event `evt_<nth>` of a payment of 30.00 for the order 1, at a connected account.
+fn of_account(service: &Service, nth: u32, account: &str) -> Delivery {
+    let at = service.clock().now().unix_seconds();
+    let paid = json!({
+        "id": format!("evt_{nth}"), "object": "event", "type": "payment_intent.succeeded", "account": account,
+        "created": at, "data": {"object": intent("pi_1", "succeeded", 3000, Some("1"))},
+    });
+    payment_at(at, paid.to_string())
+}
+
+#[tokio::test]
+async fn an_event_of_somebody_elses_account_pays_for_nothing() {
+    let service = service()
+        .setting("PAYMENT_ACCOUNTS", "acct_7, acct_8")
+        .start()
+        .await;
+    let key = service.api_key().await;
+    let order = order_delivery("orders/create", &body(1, 1, "pending"));
+    deliver(&service, &order).await;
+    deliver(&service, &of_account(&service, 1, "acct_9")).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(order["financial_status"], "pending");
+    let kept = listed_by(
+        &service,
+        &["jobs", "list", "--kind", "payment_intent.succeeded"],
+    )
+    .await;
+    assert_eq!(kept[0]["state"], "done", "{kept}");
+    deliver(&service, &of_account(&service, 2, "acct_8")).await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(order["financial_status"], "paid");
+    let payment = listed_by(&service, &["payments", "show", "pi_1"]).await;
+    assert_eq!(payment["account"], "acct_8");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_refund_is_asked_for_at_the_payments_account_and_its_answer_may_lack_fields() {
+    for (answer, state) in [
+        (json!({"id": "re_1", "object": "refund"}), "issued"),
+        (
+            json!({"id": "re_1", "amount": null, "currency": null, "metadata": null}),
+            "issued",
+        ),
+        (json!({"id": "re_1", "status": "pending"}), "issued"),
+        (
+            json!({"id": "re_1", "status": "requires_action"}),
+            "requested",
+        ),
+    ] {
+        let (url, heads) = api(answer.to_string()).await;
+        let service = service()
+            .setting("PAYMENT_API_URL", &url)
+            .setting("PAYMENT_API_KEY", PAYMENT_KEY)
+            .setting("PAYMENT_ACCOUNTS", "acct_8");
+        let service = service.start().await;
+        let key = service.api_key().await;
+        deliver(&service, &of_account(&service, 1, "acct_8")).await;
+        let order = order_delivery("orders/cancelled", &cancelled(1, 1, "paid"));
+        deliver_without_waiting(&service, &order).await;
+        eventually("the provider has answered", async || {
+            let (of_job, _, error) = job(&service, REFUND).await;
+            of_job == "done" || error.contains("waits until the customer says")
+        })
+        .await;
+        let order = shown(&service, &key, SHOP, 1).await;
+        assert_eq!(refunds(&order)[0].0, state, "{answer}");
+        let asked = heads.lock().unwrap().join("").to_ascii_lowercase();
+        assert!(asked.contains("stripe-account: acct_8"), "{asked}");
+        service.stop().await;
+    }
 }

@@ -11,12 +11,13 @@ use sandbox::sample;
 use serde_json::{Value, json};
 use store::audit;
 use store::privacy_requests::{self, Filter};
+use store::refused_deliveries;
 use store::sql::Row;
 
 use crate::support::delivery::{Delivery, SHOP, order, storefront};
 use crate::support::order::post_all;
 use crate::support::requests::{entry, posted, request};
-use crate::support::{START, Service, service};
+use crate::support::{START, Service, eventually, service};
 
 const TOPICS: [&str; 3] = ["customers/data_request", "customers/redact", "shop/redact"];
 
@@ -97,6 +98,12 @@ async fn a_body_is_taken_from_its_own_shop_alone() {
         let nobody = storefront(topic, body.to_string()).of_shop(sample::shop());
         assert_eq!(service.answer(&nobody).await, (422, OTHER_TOPIC.into()));
     }
+    eventually("somebody hears of it", async || {
+        let all = refused_deliveries::summary(service.db(), Timestamp(0)).await;
+        let mut all = all.unwrap().into_iter();
+        all.any(|it| it.reason == "privacy" && it.advice.contains("waybill privacy request"))
+    })
+    .await;
     service.stop().await;
 }
 
