@@ -649,9 +649,10 @@ create table endpoints (
     kinds text not null, -- thing
     -- active, paused, failing, gone
     state text not null, -- thing
-    -- Encrypted. The former secret signs too until former_until.
+    -- Encrypted, as the former secrets are, a list as JSON: until when each signs too, and the secret in hex. The last
+    -- one of them signs until former_until.
     secret bytea not null, -- sealed
-    former_secret bytea, -- sealed
+    former_secrets text, -- sealed
     former_until bigint,
     -- All events up to this position were accepted, do not fit, or wait in outgoing_webhooks.
     position bigint not null,

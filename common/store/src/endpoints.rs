@@ -67,7 +67,7 @@ pub struct Endpoint {
     pub last_error: Option<String>,
     /// When it last accepted a webhook, to the minute.
     pub delivered_at: Option<Timestamp>,
-    /// Until when its former secret signs too.
+    /// Until when the secret before the present one signs too.
     #[column("former_until")]
     pub former_secret_until: Option<Timestamp>,
     pub created_at: Timestamp,
@@ -79,7 +79,7 @@ pub struct Endpoint {
 macro_rules! endpoints {
     ($which:literal) => {
         concat!(
-            "select id, url, kinds, state, secret, former_secret, former_until, position,
+            "select id, url, kinds, state, secret, former_secrets, former_until, position,
                     failing_since, failures, last_error, delivered_at, created_at
              from endpoints",
             $which
@@ -174,17 +174,32 @@ pub async fn with_secrets(
     };
     let endpoint = Endpoint::from_row(&row)?;
     let mut secrets = vec![unseal(keys, id, &row.get::<Vec<u8>>("secret")?)?];
-    let former: Option<Vec<u8>> = row.get("former_secret")?;
-    if let (Some(former), Some(until)) = (former, endpoint.former_secret_until)
-        && until > now
-    {
+    for (_, former) in former_secrets(&row, now)? {
+        let former = hex::decode(former).unwrap_or_default();
         secrets.push(unseal(keys, id, &former)?);
     }
     Ok(Some((endpoint, secrets)))
 }
 
-/// Gives an endpoint another secret. The former one signs too until `until`. False when there is no
-/// such endpoint.
+/// Until when a former secret signs, and the secret, encrypted and in hex.
+type Former = (i64, String);
+
+/// How many former secrets sign at most. Each adds to a header of every webhook.
+const MOST_FORMER: usize = 15;
+
+/// The former secrets that still sign, the newest first.
+fn former_secrets(row: &Row, now: Timestamp) -> Result<Vec<Former>> {
+    let former: Option<String> = row.get("former_secrets")?;
+    let read = |text: String| serde_json::from_str::<Vec<Former>>(&text);
+    let former = former.map(read).transpose();
+    let former = former.map_err(|error| Error::Decode(error.into()))?;
+    let mut former = former.unwrap_or_default();
+    former.retain(|(until, _)| *until > now.0);
+    Ok(former)
+}
+
+/// Gives an endpoint another secret. The present one signs too until `until`, and each one before it for as long as
+/// was said of it. False when there is no such endpoint.
 pub async fn rotate(
     tx: &mut Tx,
     keys: &Keys,
@@ -193,11 +208,19 @@ pub async fn rotate(
     until: Timestamp,
     now: Timestamp,
 ) -> Result<bool> {
+    let present = "select secret, former_secrets from endpoints where id = $1 for update";
+    let Some(row) = tx.query(present).bind(id).fetch_optional().await? else {
+        return Ok(false);
+    };
+    let mut former = former_secrets(&row, now)?;
+    former.insert(0, (until.0, hex::encode(row.get::<Vec<u8>>("secret")?)));
+    former.truncate(MOST_FORMER);
     tx.query(
         "update endpoints
-         set former_secret = secret, former_until = $1, secret = $2, updated_at = $3
-         where id = $4",
+         set former_secrets = $1, former_until = $2, secret = $3, updated_at = $4
+         where id = $5",
     )
+    .bind(crate::json(&former)?)
     .bind(until.0)
     .bind(seal(keys, id, secret)?)
     .bind(now.0)

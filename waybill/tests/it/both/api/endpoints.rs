@@ -537,6 +537,15 @@ async fn programs_add_change_and_remove_endpoints() {
     }
     let (_, rotated) = call(&service, &key, "post", &format!("{path}/rotate"), json!({})).await;
     assert_ne!(rotated["secret"], secret);
+    call(&service, &key, "post", &format!("{path}/rotate"), json!({})).await;
+    let id = added["endpoint"]["id"].as_str().unwrap().parse().unwrap();
+    let now = service.clock().now();
+    for (hours, signing) in [(0, 3), (25, 1)] {
+        let then = now.plus(Duration::from_hours(hours));
+        let found = endpoints::with_secrets(service.db(), &service.parts.keys, id, then);
+        let (_, secrets) = found.await.unwrap().unwrap();
+        assert_eq!(secrets.len(), signing, "each former secret signs for a day");
+    }
     let (status, _) = call(&service, &key, "delete", &path, Value::Null).await;
     assert_eq!(status, 204);
     for (method, path) in [
