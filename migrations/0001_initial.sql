@@ -828,9 +828,14 @@ create table privacy_requests (
     due_at bigint not null,
     -- When the erasure of a shop starts, unless it is cancelled before.
     held_until bigint,
-    -- When an operator confirmed a repeated erasure of a shop. While this and held_until are
-    -- null, a held erasure waits for that.
+    -- When signed orders of the shop were found that came shortly before the request or after it. Then its erasure
+    -- waits for an operator, and starts at held_until if nobody decides.
+    living_at bigint,
+    -- When an operator confirmed a repeated erasure, or that of a shop that is in use. A held erasure waits for that
+    -- while this and held_until are null.
     confirmed_at bigint, -- own
+    -- When it was reported that an erasure is held.
+    hold_reported_at bigint, -- own
     finished_at bigint,
     -- When it was reported that seven days, two days and no time were left.
     warned_at bigint,

@@ -1,5 +1,5 @@
-//! Reports the deadlines of privacy requests, so that no deadline passes without notice. When
-//! seven days are left, when two days are left, and when the deadline has passed, a worker reports
+//! Reports the deadlines of privacy requests, so that no deadline passes without notice, and erasures that are held, while
+//! they can still be cancelled. When an erasure is held, when seven days are left, when two days are left, and when the deadline has passed, a worker reports
 //! the request in the log, a metric, an event and the audit. Each notice is given once, because
 //! the request is marked in the transaction that writes the event. The workers of all queues look
 //! for such requests, because the privacy worker may be what is missing.
@@ -22,10 +22,15 @@ impl Worker {
         let (open, nearest) = privacy_requests::open_deadlines(&self.parts.db).await?;
         let now = self.parts.clock.now();
         show(open, nearest, now);
-        if nearest.is_none_or(|due_at| due_at > now.plus(domain::privacy::WARNING)) {
+        let Some(nearest) = nearest else {
             return Ok(());
-        }
-        for notice in [Notice::Warning, Notice::Alarm, Notice::Overdue] {
+        };
+        let of_deadlines = [Notice::Warning, Notice::Alarm, Notice::Overdue].into_iter();
+        let is_near = nearest <= now.plus(domain::privacy::WARNING);
+        for notice in [Notice::Held]
+            .into_iter()
+            .chain(of_deadlines.filter(|_| is_near))
+        {
             while self.send_notice(notice).await? == CHUNK {}
         }
         Ok(())
@@ -60,6 +65,16 @@ fn event_of(notice: Notice, request: &DueNotice) -> (&'static str, PrivacyEvent)
         due_at: request.due_at,
     };
     match notice {
+        Notice::Held => (
+            "erasure.held",
+            PrivacyEvent::RequestHeld {
+                topic: request.topic.clone(),
+                customers: 0,
+                orders: 0,
+                begins_at: request.held_until,
+                due_at: request.due_at,
+            },
+        ),
         Notice::Warning => ("deadline.near", PrivacyEvent::DeadlineNear(deadline)),
         Notice::Alarm => ("deadline.alarm", PrivacyEvent::DeadlineAlarm(deadline)),
         Notice::Overdue => ("deadline.passed", PrivacyEvent::DeadlinePassed(deadline)),
@@ -69,6 +84,20 @@ fn event_of(notice: Notice, request: &DueNotice) -> (&'static str, PrivacyEvent)
 fn announce(notice: Notice, request: &DueNotice) {
     let (id, topic, due_at) = (request.id, request.topic.as_str(), request.due_at);
     let label = match notice {
+        Notice::Held => {
+            let shop = request.shop.as_str();
+            let why = match (request.held_until, request.living_at) {
+                (None, _) => "its body was sent before",
+                (_, Some(_)) => "the shop is in use",
+                (_, None) => "it can be cancelled until then",
+            };
+            let begins_at = request.held_until.map(tracing::field::display);
+            tracing::warn!(
+                request = %id, topic, shop, begins_at, why,
+                "an erasure is held; see `waybill privacy show`, then `waybill privacy confirm` or `cancel`"
+            );
+            "held"
+        }
         Notice::Warning => {
             tracing::warn!(
                 request = %id, topic, %due_at, code = %Code::Privacy,

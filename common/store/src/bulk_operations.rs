@@ -251,9 +251,10 @@ pub async fn save(tx: &mut Tx, operation: &Operation) -> Result<()> {
 
 /// Deletes the operations on the jobs of one shop alone, which is erased. Its jobs are erased too, and the
 /// audit keeps who confirmed what.
-pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
-    tx.query("delete from bulk_operations where shop = $1")
+pub async fn forget_shop(tx: &mut Tx, shop: &str, until: Timestamp) -> Result<u64> {
+    tx.query("delete from bulk_operations where shop = $1 and created_at <= $2")
         .bind(shop)
+        .bind(until.0)
         .execute()
         .await
 }

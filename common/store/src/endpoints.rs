@@ -381,9 +381,8 @@ pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<
     .await
 }
 
-/// Removes the waiting events of a shop that is erased, and returns their jobs. Whoever adds waiting
-/// events holds the lock of an endpoint and adds none of an event that was deleted, so none comes after
-/// this once the shop's events are deleted.
+/// Removes the waiting events of a shop that is erased, once they are deleted, and returns their jobs. Whoever adds
+/// waiting events holds the lock of an endpoint and adds none of an event that was deleted, so none comes after this.
 pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
     tx.query("select id from endpoints order by id for update")
         .fetch_all()
@@ -391,6 +390,7 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
     tx.query(
         "delete from outgoing_webhooks
          where endpoint_id in (select id from endpoints) and shop = $1
+           and not exists (select 1 from events where events.id = outgoing_webhooks.event_id)
          returning job_id",
     )
     .bind(shop)

@@ -133,10 +133,11 @@ pub async fn end(tx: &mut Tx, target: &Target, now: Timestamp) -> Result<Vec<Uui
     .await
 }
 
-/// Deletes what names a shop.
-pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
-    tx.query("delete from pauses where shop = $1")
+/// Deletes what names a shop and was begun by then.
+pub async fn forget_shop(tx: &mut Tx, shop: &str, until: Timestamp) -> Result<u64> {
+    tx.query("delete from pauses where shop = $1 and begun_at <= $2")
         .bind(shop)
+        .bind(until.0)
         .execute()
         .await
 }

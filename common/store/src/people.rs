@@ -25,6 +25,7 @@ use domain::privacy::{
     Decided, Held, Maker, Mentions, Request, SubjectKey as Trace, Topic, email, may_own_payment,
     owns_order, owns_payment, phone,
 };
+use domain::time::Timestamp;
 
 /// The shop of orders that came without the shop's header. Customer ids are the storefront's, and
 /// no two of its shops have the same one.
@@ -164,6 +165,20 @@ pub async fn find(db: &Db, sought: &Sought) -> Result<PersonRows> {
     payers(db, &mut found).await?;
     placeholders(&mut found);
     Ok(found)
+}
+
+/// Whether a row of the person was made after this time.
+pub async fn has_newer(db: &Db, found: &PersonRows, than: Timestamp) -> Result<bool> {
+    const ORDERS: &str = "select created_at from orders where (shop, id) in ($1..)";
+    const PAYMENTS: &str = "select created_at from payments where id in ($1..)";
+    const SESSIONS: &str = "select created_at from checkout_sessions where id in ($1..)";
+    const SUBSCRIPTIONS: &str = "select created_at from subscriptions where id in ($1..)";
+    let mut rows = rows_of(db, ORDERS, None, found.orders.clone()).await?;
+    rows.extend(rows_of(db, PAYMENTS, None, found.payments.clone()).await?);
+    rows.extend(rows_of(db, SESSIONS, None, found.sessions.clone()).await?);
+    rows.extend(rows_of(db, SUBSCRIPTIONS, None, found.subscriptions.clone()).await?);
+    let made: Vec<Timestamp> = column(&rows, "created_at")?;
+    Ok(made.iter().any(|at| *at > than))
 }
 
 impl PersonRows {

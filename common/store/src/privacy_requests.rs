@@ -58,9 +58,12 @@ pub struct RequestEntry {
     pub received_at: Timestamp,
     /// By when it must be done: 30 days after it came.
     pub due_at: Timestamp,
-    /// Until when the erasure of a shop may be cancelled; null while it is held: it repeats an
+    /// Until when the erasure of a shop may be cancelled; null while an erasure is held: it repeats an
     /// earlier one, and waits for `waybill privacy confirm`.
     pub held_until: Option<Timestamp>,
+    /// When it was found that the shop is in use: its erasure waits for `waybill privacy confirm`, and begins at
+    /// `held_until` if nobody decides. Null of any other.
+    pub living_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     /// When it was reported that seven days were left, 48 hours, and none.
     pub warned_at: Option<Timestamp>,
@@ -260,7 +263,7 @@ macro_rules! requests {
             "select privacy_requests.id, privacy_requests.topic, privacy_requests.shop,
                     privacy_requests.customer_id, privacy_requests.repeats, privacy_requests.state,
                     privacy_requests.received_at, privacy_requests.due_at,
-                    privacy_requests.held_until, privacy_requests.finished_at,
+                    privacy_requests.held_until, privacy_requests.living_at, privacy_requests.finished_at,
                     privacy_requests.warned_at, privacy_requests.alarmed_at,
                     privacy_requests.overdue_at, privacy_requests.progress,
                     privacy_requests.held, privacy_requests.decided,
@@ -411,14 +414,52 @@ pub async fn set_state(
 /// did not wait.
 async fn set_confirmed(tx: &mut Tx, id: Uuid, now: Timestamp, until: Timestamp) -> Result<bool> {
     tx.query(
-        "update privacy_requests set confirmed_at = $1, held_until = $2
-         where id = $3 and state = 'held' and held_until is null",
+        "update privacy_requests set confirmed_at = $1, held_until = $2, living_at = null
+         where id = $3 and state = 'held' and held is null
+           and (held_until is null or living_at is not null)",
     )
     .bind(now.0)
     .bind(until.0)
     .bind(id)
     .changed_one()
     .await
+}
+
+/// Has the erasure of a shop that is in use wait for an operator, until this time at most. False when an
+/// operator confirmed it.
+pub async fn hold_living(tx: &mut Tx, id: Uuid, now: Timestamp, until: Timestamp) -> Result<bool> {
+    tx.query(
+        "update privacy_requests set living_at = $1, held_until = $2, hold_reported_at = null
+         where id = $3 and state = 'held' and confirmed_at is null",
+    )
+    .bind(now.0)
+    .bind(until.0)
+    .bind(id)
+    .changed_one()
+    .await
+}
+
+/// Has the repeated erasure of a customer wait for an operator. False when an operator confirmed it.
+pub async fn hold_repeated(tx: &mut Tx, id: Uuid) -> Result<bool> {
+    tx.query(
+        "update privacy_requests set state = 'held'
+         where id = $1 and state = 'received' and confirmed_at is null",
+    )
+    .bind(id)
+    .changed_one()
+    .await
+}
+
+/// When a request with the same body was carried out last.
+pub async fn carried_out_at(db: &Db, id: Uuid) -> Result<Option<Timestamp>> {
+    let last = db
+        .query(
+            "select max(finished_at) as at from privacy_requests
+             where state = 'done' and body_key = (select body_key from privacy_requests where id = $1)",
+        )
+        .bind(id)
+        .fetch_one();
+    last.await?.get("at")
 }
 
 pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
@@ -596,14 +637,16 @@ pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uu
     Ok(ids)
 }
 
-/// The requests of a shop whose exports are not removed yet.
-pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
+/// The requests of a shop that came by this time and whose exports are not removed yet.
+pub async fn exports_of_shop(db: &Db, shop: &str, until: Timestamp) -> Result<Vec<Uuid>> {
     db.query(
         "select id from privacy_requests
          where export_expires_at is not null and export_removed_at is null and shop = $1
+           and received_at <= $2
          order by id",
     )
     .bind(shop)
+    .bind(until.0)
     .all(|row| row.get("id"))
     .await
 }
@@ -649,9 +692,11 @@ pub async fn is_erasing(
     .await
 }
 
-/// A deadline that is near or has passed.
+/// What is reported of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
+    /// An erasure is held. If nobody decides, that of a shop begins at a time that is known.
+    Held,
     /// Seven days are left.
     Warning,
     /// Two days are left.
@@ -666,22 +711,27 @@ pub struct DueNotice {
     pub topic: String,
     pub shop: String,
     pub due_at: Timestamp,
+    pub held_until: Option<Timestamp>,
+    pub living_at: Option<Timestamp>,
 }
 
-/// The statement that takes what is due by $2 and was not reported in this column, and reports it at $1.
+/// The statement that takes the requests of which this holds and which were not reported in this column, and reports
+/// them at $1.
 macro_rules! take {
-    ($column:literal) => {
+    ($column:literal, $which:literal) => {
         concat!(
             "update privacy_requests set ",
             $column,
             " = $1 where id in (
              select id from privacy_requests
-             where finished_at is null and due_at <= $2 and ",
+             where finished_at is null and ",
+            $which,
+            " and ",
             $column,
             " is null
                  order by due_at, id limit $3 for update skip locked
              )
-             returning id, topic, shop, due_at"
+             returning id, topic, shop, due_at, held_until, living_at"
         )
     };
 }
@@ -695,9 +745,16 @@ pub async fn take_notices(
     limit: i64,
 ) -> Result<Vec<DueNotice>> {
     let (sql, until) = match notice {
-        Notice::Warning => (take!("warned_at"), now.plus(WARNING)),
-        Notice::Alarm => (take!("alarmed_at"), now.plus(ALARM)),
-        Notice::Overdue => (take!("overdue_at"), now),
+        Notice::Held => (
+            take!(
+                "hold_reported_at",
+                "state = 'held' and held is null and received_at <= $2"
+            ),
+            now,
+        ),
+        Notice::Warning => (take!("warned_at", "due_at <= $2"), now.plus(WARNING)),
+        Notice::Alarm => (take!("alarmed_at", "due_at <= $2"), now.plus(ALARM)),
+        Notice::Overdue => (take!("overdue_at", "due_at <= $2"), now),
     };
     tx.query(sql)
         .bind(now.0)
@@ -744,7 +801,17 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
 impl RequestEntry {
     /// True when the request is held until an operator confirms that it is meant.
     pub fn waits(&self) -> bool {
-        self.state == State::Held.into_str() && self.held_until.is_none() && self.held.is_none()
+        self.is_held_erasure() && self.held_until.is_none()
+    }
+
+    /// True when an erasure is held as a whole, and may be cancelled.
+    pub fn is_held_erasure(&self) -> bool {
+        self.state == State::Held.into_str() && self.held.is_none()
+    }
+
+    /// True when an operator may confirm that an erasure is meant.
+    pub fn may_be_confirmed(&self) -> bool {
+        self.is_held_erasure() && (self.held_until.is_none() || self.living_at.is_some())
     }
 }
 
@@ -776,6 +843,7 @@ fn read(row: &Row) -> Result<RequestEntry> {
         received_at: row.get("received_at")?,
         due_at: row.get("due_at")?,
         held_until: row.get("held_until")?,
+        living_at: row.get("living_at")?,
         finished_at: row.get("finished_at")?,
         warned_at: row.get("warned_at")?,
         alarmed_at: row.get("alarmed_at")?,

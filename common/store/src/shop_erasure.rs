@@ -1,5 +1,5 @@
 //! The erasure of a shop: deletes every row that names the shop, from all tables and one batch at
-//! a time. Tables whose key does not begin with the shop have no index by shop; these are scanned
+//! a time, except what came after the request. Tables whose key does not begin with the shop have no index by shop; these are scanned
 //! once in the order of their ids.
 //!
 //! Rows are locked in the order of their keys. Each function is meant for a transaction of its
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::aggregates::{self, Aggregate as _};
 use crate::checkout_sessions::SessionEntry;
 use crate::erasure;
+use crate::events::first_id;
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, Error, FromRow, Query, Result, Row, Tx};
 use crate::webhook_ids::{self, DeliveryId};
@@ -63,13 +64,31 @@ impl Order {
     }
 }
 
-/// The first `limit` orders of the shop that are left.
-pub async fn orders(db: &Db, shop: &str, limit: i64) -> Result<Vec<Order>> {
-    db.query("select id, pact_id from orders where shop = $1 order by id limit $2")
-        .bind(shop)
-        .bind(limit)
-        .all(Order::from_row)
-        .await
+/// Whether the storefront has sent an order of the shop since then.
+pub async fn is_in_use(db: &Db, shop: &str, since: Timestamp) -> Result<bool> {
+    db.query(
+        "select jobs.id from jobs join deliveries on deliveries.id = jobs.id
+         where jobs.id >= $1 and jobs.shop = $2 and jobs.queue = 'orders'
+           and deliveries.source = 'storefront'
+         limit 1",
+    )
+    .bind(first_id(since))
+    .bind(shop)
+    .is_any()
+    .await
+}
+
+/// The first `limit` orders of the shop that are left of those that were made or known by then.
+pub async fn orders(db: &Db, shop: &str, until: Timestamp, limit: i64) -> Result<Vec<Order>> {
+    db.query(
+        "select id, pact_id from orders where shop = $1 and (listed_at <= $2 or created_at <= $2)
+         order by listed_at, id limit $3",
+    )
+    .bind(shop)
+    .bind(until.0)
+    .bind(limit)
+    .all(Order::from_row)
+    .await
 }
 
 /// The payments of these orders, found by their agreements and by their checkout sessions.
@@ -244,12 +263,16 @@ pub async fn delete_orders(
     Ok(())
 }
 
-/// Deletes the first `limit` customers that are left, and returns how many were deleted.
+/// Deletes the first `limit` customers that are left and of whom no order is left, and returns how many were deleted.
 pub async fn delete_customers(tx: &mut Tx, shop: &str, limit: i64) -> Result<u64> {
     tx.query(
         "delete from customers
          where shop = $1 and id in (
-             select id from customers where shop = $1 order by id limit $2 for update
+             select id from customers
+             where shop = $1 and not exists (
+                 select 1 from orders where orders.shop = $1 and orders.customer_id = customers.id
+             )
+             order by id limit $2 for update
          )",
     )
     .bind(shop)
@@ -259,12 +282,12 @@ pub async fn delete_customers(tx: &mut Tx, shop: &str, limit: i64) -> Result<u64
 }
 
 /// Deletes the shop's tombstones except that of the shop itself, which covers all former
-/// customers. Tombstones that were written later belong to a shop that has come back, and stay.
+/// customers. Tombstones that were written after the request belong to a shop that is in use, and stay.
 pub async fn delete_tombstones(
     tx: &mut Tx,
     shop: &str,
     own: Option<Uuid>,
-    tombstones_at: Timestamp,
+    until: Timestamp,
     limit: i64,
 ) -> Result<u64> {
     tx.query(
@@ -276,7 +299,7 @@ pub async fn delete_tombstones(
          )",
     )
     .bind(shop)
-    .bind(tombstones_at.0)
+    .bind(until.0)
     .bind(own.unwrap_or_default())
     .bind(limit)
     .execute()
@@ -292,24 +315,61 @@ pub struct ScanPage {
 }
 
 /// The next `limit` jobs after the id `after`.
-pub async fn scan_jobs(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
-    let next = db.query("select id, shop from jobs where id > $1 order by id limit $2");
-    page(next, shop, after, limit).await
+pub async fn scan_jobs(db: &Db, of: Scanned<'_>, after: Uuid, limit: i64) -> Result<ScanPage> {
+    let next = db.query(
+        "select id, shop, created_at,
+                (select object_id from deliveries
+                 where deliveries.id = jobs.id and jobs.state = 'done'
+                   and (source = 'internal' or jobs.kind like 'orders/%')) as object_id
+         from jobs where id > $1 order by id limit $2",
+    );
+    page(db, next, of, after, limit).await
 }
 
 /// The next `limit` events after the id `after`.
-pub async fn scan_events(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
-    let next = db.query("select id, shop from events where id > $1 order by id limit $2");
-    page(next, shop, after, limit).await
+pub async fn scan_events(db: &Db, of: Scanned<'_>, after: Uuid, limit: i64) -> Result<ScanPage> {
+    let next = db.query(
+        "select id, shop, created_at, object_id from events where id > $1 order by id limit $2",
+    );
+    page(db, next, of, after, limit).await
 }
 
-async fn page(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
+/// What a scan looks for: what came of the shop by then, and what is about orders that are gone.
+#[derive(Clone, Copy)]
+pub struct Scanned<'a> {
+    pub shop: &'a str,
+    pub until: Timestamp,
+}
+
+async fn page(
+    db: &Db,
+    next: Query<'_, '_>,
+    of: Scanned<'_>,
+    after: Uuid,
+    limit: i64,
+) -> Result<ScanPage> {
     let rows = next.bind(after).bind(limit).fetch_all().await?;
     let mut found = Vec::new();
+    let mut later: Vec<(Uuid, i64)> = Vec::new();
     for row in &rows {
-        if row.get::<Option<String>>("shop")?.as_deref() == Some(shop) {
-            found.push(row.get("id")?);
+        if row.get::<Option<String>>("shop")?.as_deref() != Some(of.shop) {
+            continue;
         }
+        if row.get::<Timestamp>("created_at")? <= of.until {
+            found.push(row.get("id")?);
+        } else if let Some(object) = row.get::<Option<String>>("object_id")?
+            && let Ok(order) = object.parse()
+        {
+            later.push((row.get("id")?, order));
+        }
+    }
+    let orders: Vec<i64> = later.iter().map(|(_, order)| *order).collect();
+    if !orders.is_empty() {
+        let left = db.query("select id from orders where shop = $1 and id in ($2..)");
+        let left = left.bind(of.shop).bind(orders);
+        let left: BTreeSet<i64> = left.all(|row| row.get("id")).await?;
+        let gone = later.iter().filter(|(_, order)| !left.contains(order));
+        found.extend(gone.map(|(id, _)| *id));
     }
     let last = match rows.last() {
         Some(row) if rows.len() as u64 == limit.cast_unsigned() => Some(row.get("id")?),

@@ -150,6 +150,7 @@ fn finding(it: &Finding) -> Item {
 fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
     let presses = |it: &&RequestEntry| it.due_at.0 <= now.plus(WARNING).0;
     let of = |state: &'static str| open.iter().filter(move |it| it.state == state);
+    let (erasures, undecided): (Vec<_>, Vec<_>) = of("held").partition(|it| it.is_held_erasure());
     let item = |class, what: &str, list: Vec<&RequestEntry>, mend: &str, command: &str| {
         let first = list.iter().map(|it| it.due_at).min()?;
         let is_one = list.len() == 1;
@@ -195,14 +196,36 @@ fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
         item(
             "open",
             "Privacy requests that are held",
-            of("held").collect(),
-            "Decide whom a request means, or whether a shop's erasure is meant.",
+            undecided,
+            "Decide whom a request means.",
             "waybill privacy show",
         ),
+        item(
+            "bad",
+            "Erasures that are held",
+            erasures.clone(),
+            "Confirm what is meant, and cancel what is not.",
+            "waybill privacy show",
+        )
+        .map(|item| Item {
+            why: begins(&erasures, now),
+            ..item
+        }),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// When the first of them begins.
+fn begins(held: &[&RequestEntry], now: Timestamp) -> String {
+    let is_in_use = held.iter().any(|it| it.living_at.is_some());
+    let in_use = if is_in_use { "A shop is in use. " } else { "" };
+    match held.iter().filter_map(|it| it.held_until).min() {
+        Some(at) if at > now => format!("{in_use}The first begins in {}.", age(at, now)),
+        Some(_) => format!("{in_use}The first begins now."),
+        None => "They begin when somebody confirms them.".to_owned(),
+    }
 }
 
 fn counted(number: usize, one: &str, several: &str) -> String {

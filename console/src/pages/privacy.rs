@@ -145,6 +145,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Due", Cell::time(it.due_at)),
             ("Received", Cell::time(it.received_at)),
             ("Held until", Cell::maybe_time(it.held_until)),
+            ("In use, as seen", Cell::maybe_time(it.living_at)),
             ("Ended", Cell::maybe_time(it.finished_at)),
             ("Shop", Cell::text(it.shop.as_str())),
             ("Customer", customer(&it)),
@@ -197,7 +198,6 @@ fn export(it: &Export, now: Timestamp) -> String {
 
 fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
     let act = act::of_one(visit, Role::Privacy, "privacy", it.id);
-    let is_of_a_shop = it.topic == Topic::ShopRedact.into_str();
     let is_kept = |it: &Export| it.removed_at.is_none() && it.expires_at > visit.now();
     let mut acts = Vec::new();
     if it.export.as_ref().is_some_and(is_kept) {
@@ -221,18 +221,18 @@ fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
             "decide",
             true,
         )],
-        Ok(State::Held) if is_of_a_shop => {
+        Ok(State::Held) => {
             let mut acts = Vec::new();
-            if it.repeats.is_some() && it.held_until.is_none() {
+            if it.may_be_confirmed() {
                 acts.push(act(
-                    "Let the repeated erasure of the shop run. A page asks first.",
+                    "Let the erasure run, if it is meant. A page asks first.",
                     "Confirm",
                     "confirm",
                     true,
                 ));
             }
             acts.push(act(
-                "Cancel the erasure of the shop for good. A page asks first.",
+                "Cancel the erasure for good. A page asks first.",
                 "Cancel the erasure",
                 "cancel",
                 true,
@@ -458,20 +458,14 @@ pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
 }
 
 pub async fn ask_cancel(visit: Visit<Privacy>) -> Result<Response, Error> {
-    let about = "The data of the shop is then kept, and the request is over for good.";
-    ask(&visit, "Cancel the erasure of this shop?", about, "cancel").await
+    let about = "The data is then kept, and the request is over for good.";
+    ask(&visit, "Cancel this erasure?", about, "cancel").await
 }
 
 pub async fn ask_confirm(visit: Visit<Privacy>) -> Result<Response, Error> {
-    let about = "Every row of the shop is then erased, when the rest of its hold is over. The body of this \
-                 request came before, so ask the storefront first whether it has sent it again.";
-    ask(
-        &visit,
-        "Let the erasure of this shop run?",
-        about,
-        "confirm",
-    )
-    .await
+    let about = "What it names is then erased for good: of a shop all that was there when the request came. The shop is \
+                 in use, or the body came before; so ask the storefront first whether it is meant.";
+    ask(&visit, "Let this erasure run?", about, "confirm").await
 }
 
 async fn ask(

@@ -94,8 +94,7 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
-    /// Let the repeated erasure of a shop run, whose body came before and which waits for this
-    /// command
+    /// Let an erasure run that waits for this command: its body came before, or its shop is in use
     ///
     /// Ask the storefront first whether it has sent the request again. The deadline of the request
     /// still applies. To prevent the erasure for good, use waybill privacy cancel.
@@ -247,9 +246,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         Command::Cancel(OneRequest { id, operator }) => {
             let author = operator.author(settings, db).await?;
             privacy_requests::cancel(db, author.by(clock.now()), id).await?;
-            table::print(&format!(
-                "Request {id} is cancelled; nothing of the shop is erased.\n"
-            ))
+            table::print(&format!("Request {id} is cancelled; nothing is erased.\n"))
         }
         Command::Decide {
             id,
@@ -516,10 +513,19 @@ fn advice(it: &RequestEntry) -> String {
     }
     match (it.state.parse(), it.held_until) {
         (Ok(State::Held), Some(until)) => {
+            if let Some(seen) = it.living_at {
+                let _ = write!(
+                    text,
+                    "\nWARNING: the shop is in use: orders came shortly before the request or after it, as seen at {}.\n\
+                     If its erasure is meant nevertheless: waybill privacy confirm {}\n",
+                    zone::time(seen),
+                    it.id
+                );
+            }
             let _ = write!(
                 text,
-                "\nIt is held until {}; then every row of the shop is erased.\nTo prevent \
-                 that: waybill privacy cancel {}\n",
+                "\nIt is held until {}; then all of the shop is erased that was there when the request came.\n\
+                 To prevent that: waybill privacy cancel {}\n",
                 zone::time(until),
                 it.id
             );
@@ -531,8 +537,7 @@ fn advice(it: &RequestEntry) -> String {
                 let _ = write!(
                     text,
                     "\nNothing is done until you say that it is meant; its deadline runs meanwhile.\nTo \
-                     let every row of the shop be erased: waybill privacy confirm {0}\nTo prevent \
-                     that: waybill privacy cancel {0}\n",
+                     let it be erased: waybill privacy confirm {0}\nTo prevent that: waybill privacy cancel {0}\n",
                     it.id
                 );
             }

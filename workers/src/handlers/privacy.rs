@@ -18,7 +18,7 @@ use domain::code::Code;
 use domain::event::PrivacyEvent;
 use domain::job::{Job, Kind};
 use domain::privacy::journal::{DecidedCustomers, Erased, Named};
-use domain::privacy::{Decided, Held, PERIOD, Request, State, Topic};
+use domain::privacy::{ALARM, Decided, Held, PERIOD, Request, State, Topic};
 use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::{Export, Exports};
@@ -26,7 +26,9 @@ use serde_json::{Value, json};
 use store::deliveries;
 use store::erasures;
 use store::jobs;
-use store::privacy_requests;
+use store::people::{self, Sought};
+use store::privacy_requests::{self, RequestEntry};
+use store::shop_erasure;
 use store::sql::{self, Tx};
 
 use super::Answer;
@@ -36,8 +38,16 @@ use flows::outbox::Outbox;
 /// The pause between two looks at a request that waits for an operator.
 const UNCONFIRMED: Duration = Duration::from_hours(1);
 
+/// Before the request to erase a shop. An order of this time shows that the shop is in use: the storefront asks 48 hours
+/// after it has sent the last one.
+const IN_USE: Duration = Duration::from_hours(48);
+
 /// What a request waits for whose certain part is done.
 const UNDECIDED: &str = "an operator is to decide whom else it means; see `waybill privacy show`";
+
+const REPEATED: &str = "its body came before: it waits for `waybill privacy confirm`";
+const HELD: &str = "it is held; see `waybill privacy show`";
+const IN_USE_STILL: &str = "the shop is in use: it waits for `waybill privacy confirm`, at most until two days before its deadline";
 
 /// Nothing is done then but to wait on: a decision notifies workers of the job at once.
 const LOOK_AGAIN: Duration = Duration::from_hours(24);
@@ -74,9 +84,12 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
             if job.shop.as_ref().is_some_and(|shop| *shop != request.shop) {
                 return Err(permanent(anyhow!("its shop is not that of its body")));
             }
-            if is_over(parts, job).await? {
+            let entry = privacy_requests::find(&parts.db, job.id).await?;
+            let entry = entry.ok_or_else(|| permanent(anyhow!("the request has no row")))?;
+            if is_over(parts, &entry)? {
                 return Ok(Answer::NotAsked);
             }
+            hold_erasure(parts, job, &request, &entry).await?;
             match topic {
                 Topic::DataRequest => export::write(parts, exports, job, &request).await?,
                 Topic::Redact => erase::customer(parts, exports, job, &request).await?,
@@ -116,26 +129,63 @@ fn begun(parts: &Parts, job: &Job, shop: &str, named: Named) -> Erased {
     }
 }
 
-/// It was cancelled, or is done already. Intake stored its row together with the job.
-async fn is_over(parts: &Parts, job: &Job) -> Result<bool> {
-    let entry = privacy_requests::find(&parts.db, job.id).await?;
-    let entry = entry.ok_or_else(|| permanent(anyhow!("the request has no row")))?;
-    if entry.waits() {
-        return Err(Later {
-            why: "its body came before: it waits for `waybill privacy confirm`",
-            pause: UNCONFIRMED,
-        }
-        .into());
-    }
+/// It was cancelled, or is done already. One that is held waits on. Intake stored its row together with the job.
+fn is_over(parts: &Parts, entry: &RequestEntry) -> Result<bool> {
+    let now = parts.clock.now();
     let state = entry.state.parse();
-    if matches!(state, Ok(State::Held)) && entry.held.is_some() {
-        return Err(Later {
-            why: UNDECIDED,
-            pause: LOOK_AGAIN,
+    let (why, pause) = match entry.held_until {
+        _ if entry.waits() => (REPEATED, UNCONFIRMED),
+        _ if state == Ok(State::Held) && entry.held.is_some() => (UNDECIDED, LOOK_AGAIN),
+        Some(until) if state == Ok(State::Held) && until > now => (HELD, until.since(now)),
+        _ => return Ok(matches!(state, Ok(State::Cancelled | State::Done))),
+    };
+    Err(Later { why, pause }.into())
+}
+
+/// Holds an erasure for an operator that may not be meant: of a shop that is in use, for as long as the deadline allows;
+/// and one whose body was carried out before, if it would erase what came since, because anyone who has captured a body can
+/// send it again.
+async fn hold_erasure(
+    parts: &Parts,
+    job: &Job,
+    request: &Request,
+    entry: &RequestEntry,
+) -> Result<()> {
+    let (db, now) = (&parts.db, parts.clock.now());
+    let state = entry.state.parse();
+    let later = match request.topic {
+        Topic::ShopRedact if state == Ok(State::Held) && entry.living_at.is_none() => {
+            let until = due_at(job).minus(ALARM);
+            let since = job.created_at.minus(IN_USE);
+            if until <= now || !shop_erasure::is_in_use(db, &request.shop, since).await? {
+                return Ok(());
+            }
+            let mut tx = db.begin().await?;
+            if !privacy_requests::hold_living(&mut tx, job.id, now, until).await? {
+                return Ok(tx.rollback().await?);
+            }
+            tx.commit().await?;
+            (IN_USE_STILL, until.since(now))
         }
-        .into());
-    }
-    Ok(matches!(state, Ok(State::Cancelled | State::Done)))
+        Topic::Redact if state == Ok(State::Received) && entry.repeats.is_some() => {
+            let Some(done_at) = privacy_requests::carried_out_at(db, job.id).await? else {
+                return Ok(());
+            };
+            let found = people::find(db, &Sought::of(request)).await?;
+            if !people::has_newer(db, &found, done_at).await? {
+                return Ok(());
+            }
+            let mut tx = db.begin().await?;
+            if !privacy_requests::hold_repeated(&mut tx, job.id).await? {
+                return Ok(tx.rollback().await?);
+            }
+            tx.commit().await?;
+            (REPEATED, UNCONFIRMED)
+        }
+        Topic::DataRequest | Topic::Redact | Topic::ShopRedact => return Ok(()),
+    };
+    let (why, pause) = later;
+    Err(Later { why, pause }.into())
 }
 
 fn due_at(job: &Job) -> Timestamp {
@@ -216,6 +266,7 @@ async fn hold(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> R
         topic: job.kind.to_string(),
         customers: held.customers.len(),
         orders: held.orders.len(),
+        begins_at: None,
         due_at: due_at(job),
     };
     outbox.request(shop, job.id, "request.held", event);

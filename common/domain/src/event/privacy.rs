@@ -23,7 +23,8 @@ pub enum PrivacyEvent {
         /// of the export, in hex; null: there is none
         export_sha256: Option<String>,
     },
-    /// what is certain of it is done; whom else it means is for an operator to decide, and its deadline goes on
+    /// an operator is to decide, and its deadline goes on: whether an erasure is meant, or whom a request means beside the
+    /// certain part, which is done
     #[serde(rename = "privacy.request_held")]
     RequestHeld {
         /// as above
@@ -32,6 +33,9 @@ pub enum PrivacyEvent {
         customers: usize,
         /// how many orders without a customer it may mean as well
         orders: usize,
+        /// when the erasure of a shop begins unless somebody decides before; null: not before somebody decides
+        #[schema(value_type = Option<String>, format = DateTime)]
+        begins_at: Option<Timestamp>,
         /// its deadline, RFC 3339 in UTC with milliseconds
         #[schema(value_type = String, format = DateTime)]
         due_at: Timestamp,

@@ -28,7 +28,7 @@ pub enum ActionRefused {
     NotFailed(State),
     #[error(
         "the request is a customer's, and cannot be cancelled: answering it is a legal duty. \
-         Only the erasure of a shop can be, while it is held"
+         Only the erasure of a shop can be, and a repeated one, while it is held"
     )]
     Duty,
     #[error("{}", too_late(*.0))]
@@ -75,8 +75,8 @@ fn not_waiting(state: State) -> &'static str {
     match state {
         State::Held => "the request waits for its time, not for you",
         State::Received | State::Done | State::Cancelled | State::Failed => {
-            "the request does not wait for anybody: only the erasure of a shop whose body came \
-             before is confirmed"
+            "the request does not wait for anybody: only an erasure whose body came before, or of a \
+             shop that is in use, is confirmed"
         }
     }
 }
@@ -98,10 +98,10 @@ pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     Ok(tx.commit().await?)
 }
 
-/// Cancels the erasure of a shop while it is held.
+/// Cancels the erasure of a shop, or a repeated one, while it is held.
 pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
-    if entry.topic != Topic::ShopRedact.into_str() {
+    if entry.topic != Topic::ShopRedact.into_str() && !entry.waits() {
         return Err(ActionRefused::Duty);
     }
     let mut tx = db.begin().await?;
@@ -119,9 +119,11 @@ pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> 
     Ok(tx.commit().await?)
 }
 
-/// Confirms a repeated erasure of a shop. It runs when the rest of its hold is over.
+/// Confirms a repeated erasure, or that of a shop that is in use. That of a shop runs when the rest of its hold is over.
 pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
+    let is_of_a_shop = entry.topic == Topic::ShopRedact.into_str();
+    let hold = if is_of_a_shop { hold } else { Duration::ZERO };
     let run_at = by.now.0.max(entry.received_at.plus(hold).0);
     let mut tx = db.begin().await?;
     jobs::release(&mut tx, id, Timestamp(run_at)).await?;
@@ -130,7 +132,12 @@ pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<()
         tx.rollback().await?;
         return Err(ActionRefused::NotWaiting(state));
     }
-    let details = json!({"topic": entry.topic, "repeats": entry.repeats});
+    if !is_of_a_shop {
+        set_state(&mut tx, id, &[State::Held], State::Received, by.now).await?;
+    }
+    let details = json!({
+        "topic": entry.topic, "repeats": entry.repeats, "living_at": entry.living_at,
+    });
     note(&mut tx, by, &entry, "request.confirmed", details).await?;
     Ok(tx.commit().await?)
 }

@@ -1,6 +1,7 @@
 //! Checks of the database: whether it answers, which schema it has, and which jobs and requests
 //! wait in it.
 
+use std::iter;
 use std::path::{self, PathBuf};
 
 use config::Config;
@@ -11,6 +12,7 @@ use domain::redact::redact;
 use domain::time::Timestamp;
 use operators::findings;
 use platform::clock::Clock;
+use platform::zone;
 use reqwest::Url;
 use store::backlog::{self, Line};
 use store::deliveries;
@@ -270,11 +272,15 @@ async fn refused(db: &Db, now: Timestamp) -> sql::Result<Finding> {
 
 async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     let (open, nearest) = privacy_requests::open_deadlines(db).await?;
-    let failed = privacy_requests::Filter {
-        state: Some(domain::privacy::State::Failed),
-        ..privacy_requests::Filter::default()
+    let in_state = async |state| {
+        let filter = privacy_requests::Filter {
+            state: Some(state),
+            ..privacy_requests::Filter::default()
+        };
+        privacy_requests::list(db, &filter, 1000).await
     };
-    let failed = privacy_requests::list(db, &failed, 1000).await?.len();
+    let failed = in_state(domain::privacy::State::Failed).await?.len();
+    let held = in_state(domain::privacy::State::Held).await?;
     let advice =
         "`waybill privacy list` shows them and why; mend it, then `waybill privacy retry`.";
     let found = match nearest {
@@ -290,15 +296,32 @@ async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
             age::text(due, now)
         ),
     };
+    let erasures = held.iter().filter(|it| it.is_held_erasure());
+    let in_use = erasures.clone().filter(|it| it.living_at.is_some());
+    let held = match erasures.clone().filter_map(|it| it.held_until).min() {
+        _ if erasures.clone().next().is_none() => None,
+        Some(at) => Some(format!(", the first begins at {}", zone::time(at))),
+        None => Some(String::new()),
+    };
+    let held = held.map(|begins| {
+        let (all, in_use) = (erasures.count(), in_use.count());
+        Finding::warning(
+            "held erasures",
+            format!("{all} held, {in_use} of shops that are in use{begins}"),
+            "`waybill privacy list --state held` shows them; `waybill privacy confirm` what is meant, and \
+             `waybill privacy cancel` what is not.",
+        )
+    });
     let is_overdue = nearest.is_some_and(|due| due <= now);
     let presses = nearest.is_some_and(|due| due.since(now) < domain::privacy::ALARM);
-    Ok(vec![if is_overdue || failed > 0 {
+    let deadlines = if is_overdue || failed > 0 {
         Finding::failed("privacy requests", found, advice)
     } else if presses {
         Finding::warning("privacy requests", found, advice)
     } else {
         Finding::ok("privacy requests", found)
-    }])
+    };
+    Ok(iter::once(deadlines).chain(held).collect())
 }
 
 /// Tries the port first, because a failed connection of the pool would not say why it failed.

@@ -35,6 +35,7 @@ fn request() -> RequestEntry {
         received_at: Timestamp(0),
         due_at: Timestamp(0),
         held_until: None,
+        living_at: None,
         finished_at: None,
         warned_at: None,
         alarmed_at: None,

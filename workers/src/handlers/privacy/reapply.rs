@@ -369,7 +369,12 @@ async fn enter(tx: &mut Tx, by: By<'_>, erased: &Erased, found: &Found, job: &Jo
     let keys = keys
         .map(|(shop, keys)| (shop.as_str(), keys.clone()))
         .collect();
-    tombstones::write(tx, &keys, erased.erased_at).await?;
+    // Of a shop only what was there when the request came was erased.
+    let at = match topic {
+        Some(Topic::ShopRedact) => erased.received_at,
+        _ => erased.erased_at,
+    };
+    tombstones::write(tx, &keys, at).await?;
     if state.is_none() {
         jobs::insert(tx, &[&new(job, by)]).await?;
     }

@@ -7,13 +7,15 @@
 //! 3. **Customers**, the tombstones of single ones, which the shop's now covers, and what refused
 //!    deliveries said of the shop.
 //! 4. **Exports** of its customers' data end: nobody fetches them any more.
-//! 5. **Jobs**, with what bodies of payment events say of payers, and **events**: until the orders were gone, new ones may have been written.
+//! 5. **Jobs**, with what bodies of payment events say of payers, and **events**: those of the time before the request, and
+//!    those that were written later of the orders that are gone.
 //! 6. **Exports** are removed from their store, last: one that does not answer keeps no row.
 //! 7. **Unread**: a payment, session or placeholder whose record cannot be read was passed over and noted. It is tried
 //!    again, and while it cannot be read the request has failed.
 //!
 //! How far it has come is noted in the transaction of each batch, so a run may end anywhere and
-//! the next one goes on from there. What the shop sends meanwhile is erased with the rest.
+//! the next one goes on from there. An order that was made after the request came is no part of it, nor is its customer:
+//! neither is erased, and the tombstone does not concern them.
 //! Payments stay in the books, without addresses. An agreement that two shops' orders name
 //! counts as this one's: nobody can say whose its payments are.
 
@@ -31,7 +33,7 @@ use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::erasure::{self, Kept};
-use store::shop_erasure::{self, Counts, Order, Staying, add};
+use store::shop_erasure::{self, Counts, Order, Scanned, Staying, add};
 use store::sql::Tx;
 use store::{bulk_operations, endpoints, pauses, privacy_requests, refused_deliveries, tombstones};
 use tokio::time::{Instant, sleep};
@@ -63,8 +65,6 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 #[derive(Default, Serialize, Deserialize)]
 struct Progress {
     phase: Phase,
-    /// When the tombstone was written.
-    tombstones_at: i64,
     /// The last row that was looked at, where a table is scanned.
     cursor: Uuid,
     counts: Counts,
@@ -97,7 +97,9 @@ struct Erasure<'a> {
     exports: &'a Exports,
     id: Uuid,
     shop: &'a str,
-    /// The time of the tombstones.
+    /// When the request came. What came later stays.
+    until: Timestamp,
+    /// When what stays is said to have been erased.
     at: Timestamp,
     progress: Progress,
     /// What was noted last of the progress.
@@ -137,6 +139,7 @@ async fn erase_as(
         exports,
         id: job.id,
         shop: &erased.shop,
+        until: erased.received_at,
         at,
         progress: noted
             .clone()
@@ -211,10 +214,16 @@ impl Erasure<'_> {
         }
         privacy_requests::set_state(&mut tx, self.id, &[State::Held], State::Received, now).await?;
         let keys = BTreeMap::from([(self.shop, self.own_key().into_iter().collect())]);
-        tombstones::write(&mut tx, &keys, self.at).await?;
-        self.progress.tombstones_at = self.at.0;
+        tombstones::write(&mut tx, &keys, self.until).await?;
         self.go_on_to(Phase::Orders);
         self.commit(tx).await
+    }
+
+    fn scanned(&self) -> Scanned<'_> {
+        Scanned {
+            shop: self.shop,
+            until: self.until,
+        }
     }
 
     fn own_key(&self) -> Option<Uuid> {
@@ -223,7 +232,7 @@ impl Erasure<'_> {
 
     async fn orders(&mut self) -> Result<()> {
         let db = &self.parts.db;
-        let orders = shop_erasure::orders(db, self.shop, ORDERS).await?;
+        let orders = shop_erasure::orders(db, self.shop, self.until, ORDERS).await?;
         if orders.is_empty() {
             self.go_on_to(Phase::Customers);
             return Ok(());
@@ -311,18 +320,13 @@ impl Erasure<'_> {
     async fn tombstones(&mut self) -> Result<()> {
         let mut tx = self.parts.db.begin().await?;
         let limit = ROWS;
-        let deleted = shop_erasure::delete_tombstones(
-            &mut tx,
-            self.shop,
-            self.own_key(),
-            Timestamp(self.progress.tombstones_at),
-            limit,
-        )
-        .await?;
+        let deleted =
+            shop_erasure::delete_tombstones(&mut tx, self.shop, self.own_key(), self.until, limit)
+                .await?;
         if deleted < limit.cast_unsigned() {
             refused_deliveries::forget_shop(&mut tx, self.shop).await?;
-            bulk_operations::forget_shop(&mut tx, self.shop).await?;
-            pauses::forget_shop(&mut tx, self.shop).await?;
+            bulk_operations::forget_shop(&mut tx, self.shop, self.until).await?;
+            pauses::forget_shop(&mut tx, self.shop, self.until).await?;
             self.go_on_to(Phase::Exports);
         }
         self.commit(tx).await
@@ -330,7 +334,7 @@ impl Erasure<'_> {
 
     async fn exports(&mut self) -> Result<()> {
         let Parts { db, clock, .. } = self.parts;
-        let ids = privacy_requests::exports_of_shop(db, self.shop).await?;
+        let ids = privacy_requests::exports_of_shop(db, self.shop, self.until).await?;
         let mut tx = db.begin().await?;
         add(&mut self.progress.counts, "exports", ids.len() as u64);
         privacy_requests::end_exports(&mut tx, ids, clock.now()).await?;
@@ -341,7 +345,8 @@ impl Erasure<'_> {
     /// Some exports of earlier requests. Those that cannot be removed are passed over, and the run
     /// fails when the others are gone.
     async fn remove_exports(&mut self) -> Result<()> {
-        let ids = privacy_requests::exports_of_shop(&self.parts.db, self.shop).await?;
+        let (db, until) = (&self.parts.db, self.until);
+        let ids = privacy_requests::exports_of_shop(db, self.shop, until).await?;
         let left = ids.iter().copied().filter(|id| *id > self.progress.cursor);
         let some: Vec<Uuid> = left.take(EXPORTS).collect();
         let Some(last) = some.last() else {
@@ -363,7 +368,7 @@ impl Erasure<'_> {
 
     async fn jobs(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
-        let page = shop_erasure::scan_jobs(db, self.shop, after, ROWS).await?;
+        let page = shop_erasure::scan_jobs(db, self.scanned(), after, ROWS).await?;
         let until = page.last.unwrap_or(Uuid::max());
         let events = erasure::payment_events(db, after, until).await?;
         let mut tx = db.begin().await?;
@@ -375,7 +380,6 @@ impl Erasure<'_> {
         if let Some(last) = page.last {
             self.progress.cursor = last;
         } else {
-            self.forget_webhooks(&mut tx).await?;
             self.go_on_to(Phase::Events);
         }
         self.commit(tx).await
@@ -414,7 +418,7 @@ impl Erasure<'_> {
 
     async fn events(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
-        let page = shop_erasure::scan_events(db, self.shop, after, ROWS).await?;
+        let page = shop_erasure::scan_events(db, self.scanned(), after, ROWS).await?;
         let mut tx = db.begin().await?;
         let deleted = shop_erasure::delete_events(&mut tx, self.id, page.found).await?;
         add(&mut self.progress.counts, "events", deleted);

@@ -7,6 +7,7 @@ use domain::job::{Queue, Source, State};
 use domain::privacy::Decided;
 use serde_json::{Value, json};
 use store::jobs::NewJob;
+use store::privacy_requests::By;
 use store::{audit, ledger, privacy_requests};
 use uuid::Uuid;
 
@@ -16,7 +17,7 @@ use crate::support::job;
 use crate::support::order::{at, body, deliver, naming_agreement, order_delivery, post_all, with};
 use crate::support::payment::{charge, event, intent, invoice, session};
 use crate::support::records;
-use crate::support::requests::decide;
+use crate::support::requests::{decide, entry, posted};
 use crate::support::{Service, eventually, pause, service};
 
 /// What every personal field of an order has in it.
@@ -530,6 +531,64 @@ async fn a_request_that_comes_again_is_known_as_such_and_harmless() {
     assert_eq!(first.progress["orders"], 1);
     assert_eq!(first.progress["payments"], 1);
     assert_eq!(second.progress["payments"], 0, "nothing was left");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_was_captured_and_comes_again_erases_nothing_that_came_since() {
+    let service = service().manual_clock().start().await;
+    let request = redact(&json!({"id": 77}), &[]);
+    let order = |id: i64| {
+        with(
+            body(id, 1, "paid"),
+            &json!({"created_at": service.clock().now()}),
+        )
+    };
+    deliver(
+        &service,
+        &order_delivery("orders/create", &order(1)).id("1"),
+    )
+    .await;
+    deliver(&service, &request.clone().id("a")).await;
+    assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
+    service.clock().advance(Duration::from_hours(48));
+    deliver(
+        &service,
+        &order_delivery("orders/create", &order(2)).id("2"),
+    )
+    .await;
+    let before = places(&service, CANARY).await;
+    assert!(before.contains(&"orders.record".to_owned()), "{before:?}");
+
+    let ids = ["b", "c"].map(|id| request.clone().id(id));
+    let [cancelled, confirmed] = [
+        posted(&service, &ids[0]).await,
+        posted(&service, &ids[1]).await,
+    ];
+    for id in [cancelled, confirmed] {
+        eventually("it waits for an operator", async || {
+            entry(&service, id).await.waits()
+        })
+        .await;
+    }
+    assert_eq!(places(&service, CANARY).await, before);
+    let by = By {
+        keys: &service.parts.keys,
+        actor: "operator:ann",
+        now: service.clock().now(),
+    };
+    privacy_requests::cancel(service.db(), by, cancelled)
+        .await
+        .unwrap();
+    privacy_requests::confirm(service.db(), by, confirmed, Duration::from_hours(1))
+        .await
+        .unwrap();
+    eventually("it is done", async || {
+        entry(&service, confirmed).await.state == "done"
+    })
+    .await;
+    assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
+    assert_eq!(entry(&service, cancelled).await.state, "cancelled");
     service.stop().await;
 }
 

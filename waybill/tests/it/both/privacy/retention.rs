@@ -99,6 +99,7 @@ async fn a_deadline_that_comes_near_is_notified_once_at_seven_days_two_days_and_
     let actions: Vec<&str> = audited.iter().map(|entry| entry.action.as_str()).collect();
     let expected = [
         "request.received",
+        "erasure.held",
         "deadline.near",
         "deadline.alarm",
         "deadline.passed",

@@ -15,9 +15,10 @@ use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::orders::checkout_key;
 use store::privacy_requests::{self, By, RequestEntry};
-use store::sql::{Db, column};
+use store::sql::{Db, Row, column};
 use store::{audit, jobs, tombstones};
 use uuid::Uuid;
+use workers::Worker;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
@@ -27,7 +28,7 @@ use crate::support::order::{
 };
 use crate::support::payment::{balances, event, intent, session};
 use crate::support::records;
-use crate::support::requests::place;
+use crate::support::requests::{place, posted};
 use crate::support::{Options, Service, eventually, pause, service, within};
 
 const OTHER: &str = "other.example";
@@ -614,10 +615,124 @@ async fn a_record_that_cannot_be_read_stays_and_all_else_is_erased() {
 }
 
 #[tokio::test]
+async fn the_erasure_of_a_shop_that_is_in_use_waits_and_takes_nothing_that_came_after_the_request()
+{
+    let service = service().manual_clock().start().await;
+    let made = |id: i64, second: u32| {
+        let made = json!({"created_at": service.clock().now()});
+        order_delivery("orders/create", &with(body(id, second, "paid"), &made))
+    };
+    for shop in [SHOP, OTHER] {
+        deliver(&service, &made(1, 1).of_shop(shop).id(shop)).await;
+    }
+    service.clock().advance(Duration::from_hours(20));
+    let ids = [
+        posted(&service, &redaction(SHOP)).await,
+        posted(&service, &redaction(OTHER)).await,
+    ];
+    let look = Worker::new(service.parts.clone(), Queue::Privacy, 1);
+    look.send_deadline_notices().await.unwrap();
+    let reported = async || {
+        let rows = service
+            .db()
+            .query("select body from events where kind = 'privacy.request_held' order by position")
+            .fetch_all();
+        let rows = rows.await.unwrap();
+        let bodies = rows.iter().map(|row| row.get::<String>("body").unwrap());
+        let at = |body: String| serde_json::from_str::<Value>(&body).unwrap()["begins_at"].clone();
+        bodies.map(at).collect::<Vec<_>>()
+    };
+    let hour = json!(service.clock().now().plus(Duration::from_hours(1)));
+    assert_eq!(reported().await, [hour.clone(), hour]);
+    service.clock().advance(Duration::from_secs(1));
+    post_all(&service, &[made(2, 1).id("second")]).await;
+    service.drained().await;
+    service.clock().advance(Duration::from_hours(1));
+    for id in ids {
+        eventually("it is seen that the shop is in use", async || {
+            entry(&service, id).await.living_at.is_some()
+        })
+        .await;
+    }
+    let held = entry(&service, ids[0]).await;
+    let begins = held.due_at.minus(Duration::from_hours(48));
+    assert_eq!((&*held.state, held.held_until), ("held", Some(begins)));
+    look.send_deadline_notices().await.unwrap();
+    assert_eq!(reported().await[2..], [json!(begins), json!(begins)]);
+
+    let by = By {
+        keys: &service.parts.keys,
+        actor: "operator",
+        now: service.clock().now(),
+    };
+    let hold = Duration::from_hours(1);
+    privacy_requests::confirm(service.db(), by, ids[1], hold)
+        .await
+        .unwrap();
+    eventually("the confirmed one is done", async || {
+        is_done(&service, ids[1]).await
+    })
+    .await;
+    service
+        .clock()
+        .advance(begins.since(service.clock().now().plus(Duration::from_millis(1))));
+    let orders = async || {
+        let orders = service
+            .db()
+            .query("select shop, id from orders order by shop, id");
+        let orders = orders.fetch_all().await.unwrap();
+        let key = |row: &Row| (row.get("shop").unwrap(), row.get("id").unwrap());
+        orders.iter().map(key).collect::<Vec<(String, i64)>>()
+    };
+    assert_eq!(orders().await, [(SHOP.to_owned(), 1), (SHOP.to_owned(), 2)]);
+    service.clock().advance(Duration::from_millis(1));
+    eventually("nobody has decided", async || {
+        is_done(&service, ids[0]).await
+    })
+    .await;
+    assert_eq!(orders().await, [(SHOP.to_owned(), 2)]);
+    let left = self::held(&service, SHOP).await;
+    for (table, rows) in [("customers", 1), ("orders", 1)] {
+        assert_eq!(left[table], rows, "{table}");
+    }
+    let delivered =
+        "select count(*) as n from deliveries where shop = 'shop.example' and object_id";
+    for (object, left) in [("1", 0), ("2", 1)] {
+        let of = statement(format!(
+            "{delivered} = '{object}' and source = 'storefront'"
+        ));
+        assert_eq!(
+            service.count(of).await,
+            left,
+            "deliveries of order {object}"
+        );
+    }
+    for id in [1, 2] {
+        let update = with(body(id, 9, "paid"), &json!({"name": "new"}));
+        let update = match id {
+            1 => update,
+            _ => with(
+                update,
+                &json!({"created_at": held.received_at.plus(Duration::from_secs(1))}),
+            ),
+        };
+        deliver(
+            &service,
+            &order_delivery("orders/updated", &update).id(&format!("later {id}")),
+        )
+        .await;
+    }
+    let updated = "select count(*) as n from orders where name = 'new'";
+    assert_eq!(service.count(updated).await, 1);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
     let service = service().manual_clock().start().await;
     let order = order_delivery("orders/create", &body(1, 1, "paid"));
     deliver(&service, &order).await;
+    service.clock().advance(Duration::from_hours(49));
     let first = redact(&service, &redaction(SHOP)).await;
     service.clock().advance(Duration::from_mins(30));
     let second = redact(&service, &redaction(SHOP)).await;

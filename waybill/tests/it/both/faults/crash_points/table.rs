@@ -181,6 +181,7 @@ pub const READ_ONLY: &[&str] = &[
 const ONE_CHANGE: &str =
     "An operator's change like those that are tested: one transaction with its entry in the audit.";
 const ONE_ROW: &str = "One row of no consequence: a time or a count that is written again later.";
+const HELD: &str = "A mark on the request, without which the next run makes it.";
 const READS: &str = "It only reads.";
 const OLD_ROWS: &str = "Removes old rows in small steps, each of which leaves a right database.";
 const REAPPLIED: &str = "A part of `waybill privacy reapply`, which an operator runs until it says that nothing is left.";
@@ -281,6 +282,8 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "workers::handlers::privacy::export::scan",
         "The pause of a long scan, of which only the place is noted.",
     ),
+    ("workers::handlers::privacy::hold_erasure", HELD),
+    ("workers::handlers::privacy::hold_erasure (2)", HELD),
     ("workers::handlers::privacy::reapply::again", REAPPLIED),
     ("workers::handlers::privacy::reapply::record", REAPPLIED),
     ("workers::handlers::privacy::reapply::take_over", REAPPLIED),
