@@ -21,6 +21,7 @@ use domain::profile::{Bodies, DeliveryId, PaymentProfile, StorefrontProfile};
 use domain::signature::{Signature, SignatureError};
 use domain::time::Timestamp;
 use http_body_util::BodyExt;
+use sha2::{Digest as _, Sha256};
 use store::jobs::NewJob;
 use store::orders::CHECKOUT;
 use tokio::time::timeout;
@@ -120,7 +121,7 @@ async fn read_storefront(
     let shop = known(app, headers::shop(&parts.headers, names, profile.shop)?)?;
     let webhook_id = headers::delivery_id(&parts.headers, names)?;
     app.limits
-        .storefront(shop.as_deref().unwrap_or(""), signature.digest())?;
+        .storefront(shop.as_deref().unwrap_or(""), Sha256::digest(&body).into())?;
     let read = body::storefront(profile, topic, body)?;
     let request = privacy_request(&read.topic, shop.as_deref(), &read.body)?;
     let is_of_a_shop = |request: &PrivacyRequest| !headers::is_placeholder(&request.shop);
@@ -183,7 +184,7 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
     );
     let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
     count_match(app, Source::Payment, matched);
-    app.limits.payment()?;
+    app.limits.payment(Sha256::digest(&body).into())?;
     let event = body::payment(&body)?;
     let id = match &names.id {
         Some(name) => headers::text(&parts.headers, name).ok().flatten(),

@@ -5,8 +5,10 @@
 //!
 //! The storefront's signature covers only the body, so somebody who has captured a signed body can
 //! send it under any shop and any id. So deliveries have three limits: for their body, for their
-//! shop, and, if `STOREFRONT_SHOPS` is not set, for all shops together. They are checked in this
-//! order, and a delivery that one limit refuses uses up nothing of the next.
+//! shop, and, if `STOREFRONT_SHOPS` is not set, for all shops together. A payment event can be sent again for as long
+//! as its time allows, so it has a limit for its body before that of all events. Limits are checked in this
+//! order, and a delivery that one limit refuses uses up nothing of the next. A body is known by its own hash:
+//! whoever sends it again can add invented signatures to the list in its header.
 
 pub mod tokens;
 pub mod unverified;
@@ -64,6 +66,8 @@ pub enum Limit {
     /// For each shop.
     Shop,
     AllShops,
+    /// For each body of the payment provider.
+    Event,
     Payment,
 }
 
@@ -78,6 +82,10 @@ impl Limit {
             Limit::Shop => "STOREFRONT_RATE_PER_SECOND to more than this shop sends",
             Limit::AllShops => {
                 "STOREFRONT_SHOPS to your shops, or STOREFRONT_TOTAL_RATE_PER_SECOND to more"
+            }
+            Limit::Event => {
+                "PAYMENT_RATE_PER_SECOND=0 if it is a test of yours that repeats one event; otherwise \
+                 somebody sends again what they have captured"
             }
             Limit::Payment => "PAYMENT_RATE_PER_SECOND to more",
         }
@@ -102,6 +110,8 @@ pub struct Limits {
     /// The limit for each signed body, under whatever shop and id it comes.
     bodies: Option<PerBody>,
     all_shops: Option<Whole>,
+    /// The limit for each body of the payment provider.
+    events: Option<PerBody>,
     payment: Option<Whole>,
     api_keys: Option<PerKey>,
     pages: PerClient,
@@ -130,11 +140,12 @@ impl Limits {
             per_second: config.storefront_total_rate,
             burst_seconds: 2,
         };
+        let bodies = || RateLimiter::new(of_body, DashMapStateStore::default(), clock.clone());
         Limits {
             storefront: of_shop
                 .map(|quota| RateLimiter::new(quota, Shops::default(), clock.clone())),
-            bodies: of_shop
-                .map(|_| RateLimiter::new(of_body, DashMapStateStore::default(), clock.clone())),
+            bodies: of_shop.map(|_| bodies()),
+            events: quota(config.payment_rate.per_second).map(|_| bodies()),
             all_shops: bursting(of_all_shops, NonZeroU32::MIN)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
             payment: bursting(config.payment_rate, NonZeroU32::MIN)
@@ -149,7 +160,7 @@ impl Limits {
         }
     }
 
-    /// Counts a delivery of a shop. Its body is known by its digest. All deliveries without the
+    /// Counts a delivery of a shop. Its body is known by its hash. All deliveries without the
     /// shop's header count as one shop.
     pub fn storefront(&self, shop: &str, body: Digest) -> Result<(), Limited> {
         if let Some(limiter) = &self.bodies {
@@ -174,8 +185,12 @@ impl Limits {
         }
     }
 
-    /// Counts a payment event.
-    pub fn payment(&self) -> Result<(), Limited> {
+    /// Counts a payment event. Its body is known by its hash.
+    pub fn payment(&self, body: Digest) -> Result<(), Limited> {
+        if let Some(limiter) = &self.events {
+            let admitted = limiter.check_key(&body);
+            admitted.map_err(|until| self.limited(Limit::Event, &until))?;
+        }
         let Some(limiter) = &self.payment else {
             return Ok(());
         };
@@ -215,8 +230,8 @@ pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
             if let Some(limiter) = &app.limits.storefront {
                 limiter.retain_recent();
             }
-            if let Some(limiter) = &app.limits.bodies {
-                limiter.retain_recent();
+            for limiter in [&app.limits.bodies, &app.limits.events] {
+                limiter.iter().for_each(RateLimiter::retain_recent);
             }
             if let Some(limiter) = &app.limits.api_keys {
                 limiter.retain_recent();

@@ -21,6 +21,8 @@ pub use standard::{NotAKey, StandardSignature, sign_standard, sign_with_key};
 /// How many `v1` values of one payment header are compared. Later ones are ignored. Senders use
 /// two while they replace a secret.
 pub const MAX_V1: usize = 16;
+/// The same of `v1a`, each of which costs a hundred times as much.
+const MAX_V1A: usize = 3;
 
 /// What is hashed with a secret for its fingerprint. No provider signs it, because it is no webhook.
 const FINGERPRINT: &[u8] = b"waybill: fingerprint of a signing secret";

@@ -37,6 +37,16 @@ fn refused(limits: &Limits, clock: &Clock, seconds: u32, a_second: u32) -> u32 {
     refused
 }
 
+/// How many of so many events are admitted, each with a body of its own.
+fn events(limits: &Limits, events: u32) -> usize {
+    let admitted = (0..events).filter(|nth| {
+        let mut body = Digest::default();
+        body[..4].copy_from_slice(&nth.to_be_bytes());
+        limits.payment(body).is_ok()
+    });
+    admitted.count()
+}
+
 /// A sale of 5,000 orders in three minutes, each under three topics, each delivered twice.
 #[test]
 fn a_sale_is_taken_of_providers_that_end_a_subscription() {
@@ -59,13 +69,22 @@ fn the_limits_of_the_specification_hold_for_generic_providers() {
     let (limits, clock) = limits("generic", "generic");
     assert_eq!(refused(&limits, &clock, 60, 2), 0);
     assert!(refused(&limits, &clock, 60, 4) > 60);
-    let admitted = (0..1000).filter(|_| limits.payment().is_ok());
-    assert_eq!(admitted.count(), 200);
+    assert_eq!(events(&limits, 1000), 200);
 }
 
 #[test]
 fn a_payment_provider_that_is_known_may_send_what_a_sale_needs() {
     let (limits, _) = limits("generic", "stripe");
-    let admitted = (0..10_000).filter(|_| limits.payment().is_ok());
-    assert_eq!(admitted.count(), 2500);
+    assert_eq!(events(&limits, 10_000), 2500);
+}
+
+#[test]
+fn an_event_that_comes_again_and_again_leaves_the_limit_of_all_to_the_others() {
+    let (limits, clock) = limits("generic", "generic");
+    let captured = [7; 32];
+    let admitted = (0..1000).filter(|_| limits.payment(captured).is_ok());
+    assert_eq!(admitted.count(), 20);
+    assert_eq!(events(&limits, 1000), 180);
+    clock.advance(Duration::from_mins(1));
+    assert_eq!(limits.payment(captured), Ok(()));
 }

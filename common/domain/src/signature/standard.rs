@@ -8,7 +8,8 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 
 use super::{
-    Digest, Key, MAX_V1, Secrets, SignatureError, SignedAt, base64_digest, digest, hmac, sole,
+    Digest, Key, MAX_V1, MAX_V1A, Secrets, SignatureError, SignedAt, base64_digest, digest, hmac,
+    sole,
 };
 
 /// Keys are handed over with and without their padding.
@@ -100,14 +101,14 @@ impl<'a> StandardSignature<'a> {
     }
 
     fn ed25519(&self) -> impl Iterator<Item = [u8; 64]> + Clone + use<'a> {
-        let list = entries(self.list).take(MAX_V1);
-        list.filter_map(|entry| {
+        let list = entries(self.list).filter_map(|entry| {
             let text = entry.strip_prefix(b"v1a,")?;
             let mut bytes = [0; 66];
             let length = (text.len() == 88).then_some(text)?;
             let length = STANDARD.decode_slice(length, &mut bytes).ok()?;
             bytes[..length].try_into().ok()
-        })
+        });
+        list.take(MAX_V1A)
     }
 }
 
