@@ -37,6 +37,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::Console;
+use crate::address;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::form;
@@ -195,9 +196,9 @@ impl Gate {
         self.begin(key.id, &key.name, now, with).await
     }
 
-    /// Begins a session with the code of the one-time link.
-    async fn sign_in_once(&self, code: &str, client: IpAddr) -> Result<String, Error> {
-        self.guesses.admit(client).map_err(Error::RateLimited)?;
+    /// Begins a session with the code of the one-time link. A wrong code is not counted: nobody can guess one, and any
+    /// page that an operator visits can have their browser ask for this address.
+    async fn sign_in_once(&self, code: &str) -> Result<String, Error> {
         let hash = self.hash("link", code);
         let key = {
             let mut link = lock(&self.link);
@@ -205,7 +206,6 @@ impl Gate {
             if fits { link.take() } else { None }
         };
         let Some((_, key)) = key else {
-            self.guesses.worthless(client);
             return Err(Error::UsedLink);
         };
         let now = self.clock.now();
@@ -550,8 +550,14 @@ impl Stranger {
     }
 
     pub async fn sign_in_once(&self) -> Result<Response, Error> {
-        let code = self.query.get("code");
-        let cookie = self.console.gate.sign_in_once(code, self.client).await?;
+        if address::is_from_elsewhere(&self.headers) {
+            return Err(Error::Elsewhere);
+        }
+        let cookie = self
+            .console
+            .gate
+            .sign_in_once(self.query.get("code"))
+            .await?;
         Ok(self.admitted(&cookie, "/"))
     }
 

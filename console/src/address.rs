@@ -68,6 +68,12 @@ impl Address {
     }
 }
 
+/// Whether a browser says that a page elsewhere has it send a request.
+pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get(SEC_FETCH_SITE);
+    site.is_some_and(|site| site != "none" && site != "same-origin")
+}
+
 /// The host of a request, with its port.
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     match uri.authority() {

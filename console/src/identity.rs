@@ -82,8 +82,8 @@ pub async fn end(stranger: Stranger) -> Result<Response, Error> {
         let own = it.state(&stranger);
         bool::from(own.as_bytes().ct_eq(given.as_bytes()))
     });
+    // It is not counted: nobody can guess a state, and any page that an operator visits can have their browser come here.
     let Some(attempt) = attempt else {
-        stranger.worthless();
         return Err(Error::NotBegun);
     };
     if !stranger.query.get("error").is_empty() {
