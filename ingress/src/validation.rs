@@ -44,6 +44,8 @@ use crate::error::Error;
 const FRESH: Duration = Duration::from_secs(10);
 /// How long the answer that a token is bad is valid.
 const WORTHLESS: Duration = Duration::from_mins(1);
+/// How long a token is not asked about whose account the provider has named before, and does not name now.
+const UNNAMED: Duration = Duration::from_mins(1);
 /// How long waiting requests share the result that the provider gave no answer.
 const AFTER_IDENTITY_ERROR: Duration = Duration::from_secs(1);
 /// The period of `AUTH_VALIDATIONS_PER_MINUTE`.
@@ -169,7 +171,7 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
         let reported = question(&of_app, identity, &entry, &of_token).await;
         let is_wasted = matches!(
             reported,
-            Ok(Who::Nobody) | Err(IdentityError::Unclear { .. })
+            Ok(Who::Nobody | Who::Unnamed) | Err(IdentityError::Unclear { .. })
         );
         if let Some(client) = client.filter(|_| is_wasted) {
             of_app.limits.tokens.worthless(client);
@@ -205,7 +207,7 @@ async fn answer(
         }
         Ok(Who::WithoutEmail) => return entry.unusable(app, Error::NoVerifiedEmail),
         Ok(Who::Suspended) => return entry.unusable(app, Error::AccountSuspended),
-        Ok(Who::Nobody) => {
+        Ok(Who::Nobody | Who::Unnamed) => {
             let (error, period) = entry.refused();
             return entry.remember(Err(error), app.clock.elapsed() + period);
         }
@@ -244,7 +246,14 @@ async fn question(
     if wait > Duration::ZERO {
         return Err(IdentityError::LeftAlone { wait });
     }
-    let who = confirm(identity, entry, token).await;
+    let who = match confirm(identity, entry, token).await {
+        // It was named before, so this may pass.
+        Ok(Who::Unnamed) if lock(&entry.known).is_trusted() => Err(IdentityError::Unclear {
+            what: "names no account any more".to_owned(),
+            wait: UNNAMED,
+        }),
+        who => who,
+    };
     if let Some(identity_error) = who.as_ref().err().filter(|it| it.is_lasting()) {
         lock(&entry.known).left_alone_until = app.clock.elapsed() + identity_error.wait();
     }

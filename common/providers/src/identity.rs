@@ -6,7 +6,7 @@
 //! token, from an API whose address was proved to be right. Every other response without an
 //! answer (403, 422, 429, 5xx, no response, a page of HTML) is an [`IdentityError`], and nothing
 //! changes for the token. A 403 that means a rate limit is recognized by its headers, or by its
-//! words for the two kinds that come without such headers. Any other 403 is about the person or
+//! words for the two kinds that come without such headers. Any other 403 is about the token, the person or
 //! the application and does not affect others. Errors of a login come with HTTP 200, so the body
 //! decides, whatever the status is.
 //!
@@ -115,6 +115,8 @@ pub enum Who {
     WithoutEmail,
     /// The provider has suspended the account. The token may become good again.
     Suspended,
+    /// The provider knows the token, and names no account for it: it is of a program, or may not see who it is of.
+    Unnamed,
     Person(Person),
 }
 
@@ -288,12 +290,12 @@ impl Identity {
         }
     }
 
-    /// True when the form of a token alone shows that the provider never gave it out. After the
+    /// True when the form of a token alone shows that it is of no person, or that the provider never gave it out. After the
     /// provider gave out a token of another form, no token is judged by its form any more.
     pub fn rules_out(&self, token: &str) -> bool {
-        self.settings.has_checksums
-            && !self.has_other_forms.load(Ordering::Relaxed)
-            && form::is_misspelt(token)
+        !self.has_other_forms.load(Ordering::Relaxed)
+            && (form::is_of_nobody(token)
+                || (self.settings.has_checksums && form::is_misspelt(token)))
     }
 
     /// True when [`Identity::is_ours`] asks the provider at all.
@@ -457,6 +459,9 @@ impl Identity {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED if reply.object().is_some() => return Ok(Who::Nobody),
             StatusCode::FORBIDDEN if reply.is_suspension() => return Ok(Who::Suspended),
+            StatusCode::FORBIDDEN if !reply.is_limit() && reply.object().is_some() => {
+                return Ok(Who::Unnamed);
+            }
             _ => return Err(self.no_answer(&reply)),
         }
         let account = reply.account()?;

@@ -14,6 +14,15 @@ const RANDOM: usize = 30;
 const CHECKSUM: usize = 6;
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// The beginnings of credentials of GitHub that are of no person: of an installation of a GitHub App, as a workflow of
+/// GitHub Actions has one, in its present and its former form, of such an app itself (a JWT), and refresh tokens.
+const OF_NOBODY: [&str; 4] = ["ghs_", "v1.", "eyJ", "ghr_"];
+
+/// True for a text that can never be the token of a person.
+pub fn is_of_nobody(token: &str) -> bool {
+    OF_NOBODY.iter().any(|prefix| token.starts_with(prefix))
+}
+
 /// True for a text that begins like a token with a checksum but is not one, because it is too
 /// short or its checksum is wrong.
 pub fn is_misspelt(token: &str) -> bool {

@@ -619,6 +619,39 @@ async fn a_suspended_account_is_refused_whatever_is_believed_of_it() {
 }
 
 #[tokio::test]
+async fn a_token_of_a_program_is_refused_and_uses_up_no_budget() {
+    let desk = desk_with(|options| options.without("GITHUB_CLIENT_SECRET")).await;
+    for form in ["ghs_", "ghr_", "v1.", "eyJhbGciOiJSUzI1NiJ9."] {
+        let answer = desk.validate(&format!("{form}{}", "a".repeat(40))).await;
+        assert_eq!(
+            (answer.status, answer.code.as_deref()),
+            (401, Some("AUTH_007")),
+            "{form}"
+        );
+    }
+    assert_eq!(desk.asked(Route::User), 0);
+    let said = json!({"message": "Resource not accessible by integration", "status": "403"});
+    let known = desk.log_in("octavia").await;
+    desk.identity()
+        .answer_next(Route::User, 1, answer(403, &said));
+    let answer_of_unknown = desk
+        .validate(&desk.identity().issue("petra", &["user"]).unwrap())
+        .await;
+    assert_eq!(answer_of_unknown.status, 401);
+    desk.pass(10);
+    desk.identity()
+        .answer_next(Route::User, 1, answer(403, &said));
+    assert_eq!(
+        desk.validate(&known).await.status,
+        503,
+        "it was named before"
+    );
+    desk.pass(60);
+    assert_eq!(desk.validate(&known).await.status, 200);
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn an_app_that_may_not_read_addresses_learns_that_there_is_none() {
     let desk = desk().await;
     let mut refused = answer(
