@@ -35,6 +35,8 @@ pub enum Error {
     /// The identity provider gave no answer.
     Identity(IdentityError),
     RateLimited(Duration),
+    /// As many requests of the visitor's network are under way as may be.
+    Crowded,
     /// The page needs a role that the visitor does not have.
     Role(Role),
     /// Nobody may change anything here.
@@ -94,7 +96,7 @@ impl Error {
             | Error::ReadOnly
             | Error::Elsewhere => StatusCode::FORBIDDEN,
             Error::Refused(_) => StatusCode::CONFLICT,
-            Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
+            Error::RateLimited(_) | Error::Crowded => StatusCode::TOO_MANY_REQUESTS,
             Error::Host => StatusCode::MISDIRECTED_REQUEST,
             Error::NotFound | Error::Unknown(_) | Error::NoIdentity => StatusCode::NOT_FOUND,
             Error::Identity(_) => StatusCode::BAD_GATEWAY,
@@ -151,6 +153,10 @@ impl Error {
                     "Your network has sent many keys that open nothing. Try again in {} seconds.",
                     wait.as_secs() + 1
                 ).into(),
+            ),
+            Error::Crowded => (
+                "Too many requests at once",
+                "As many requests of your network are under way as may be. Try again in a moment.".into(),
             ),
             Error::Role(role) => (
                 "Your key does not open this",

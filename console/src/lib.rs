@@ -155,6 +155,7 @@ impl Listening {
             connections: config.max_connections,
             trusted_proxies: config.trusted_proxies.clone(),
             keep_alive: config.keep_alive,
+            is_kept_for: |_| true,
         };
         forget_idle(&console, &shutdown);
         console.watched.live.look_for_new(

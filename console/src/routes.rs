@@ -15,6 +15,7 @@ use axum::http::{HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
+use server::Crowded;
 
 use crate::Console;
 use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
@@ -167,6 +168,8 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
     let state = console.parts.journal.state();
     let mut answer = if !console.address.is_meant(request.uri(), request.headers()) {
         Error::Host.into_response()
+    } else if request.extensions().get::<Crowded>().is_some() {
+        Error::Crowded.into_response()
     } else if !state.is_current() && !FILES.contains(&request.uri().path()) {
         Error::NotServed(state).into_response()
     } else {

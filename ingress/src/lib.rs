@@ -248,5 +248,6 @@ fn connections(config: &Config) -> server::Limits {
         connections: config.max_connections,
         trusted_proxies: config.trusted_proxies.clone(),
         keep_alive: config.keep_alive,
+        is_kept_for: |path| routes::ALWAYS_SERVED.contains(&path),
     }
 }

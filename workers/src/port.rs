@@ -72,6 +72,7 @@ impl Port {
             connections: CONNECTIONS,
             trusted_proxies: Vec::new(),
             keep_alive: worker.parts.config.keep_alive,
+            is_kept_for: |_| true,
         };
         let serving = server::serve(listener, router(watched), limits, ended.clone(), DRAIN);
         let task = task::spawn("port", async move {

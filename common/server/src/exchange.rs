@@ -19,6 +19,8 @@ use platform::lock::lock;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use crate::connections::UnderWay;
+
 /// The headers of a request must be there within this time after its first byte, or after the
 /// connection was opened.
 pub const HEADER_DEADLINE: Duration = Duration::from_secs(10);
@@ -81,6 +83,19 @@ impl Exchange {
         }
     }
 
+    /// Whether the connection waits for the rest of a request.
+    pub fn is_unfinished(&self) -> bool {
+        match self.phase() {
+            Phase::Head(_) => true,
+            Phase::Answer(_) => self.is_unread(),
+            Phase::Idle(..) => false,
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase(), Phase::Idle(..))
+    }
+
     pub fn is_unread(&self) -> bool {
         self.unread.load(Ordering::Relaxed)
     }
@@ -112,6 +127,7 @@ impl Exchange {
         mut response: Response,
         client_keeps: bool,
         keep_alive: Duration,
+        under_way: Option<UnderWay>,
     ) -> Response {
         if self.is_unread() {
             let close = HeaderValue::from_static("close");
@@ -128,6 +144,7 @@ impl Exchange {
                 body,
                 exchange,
                 keep_alive,
+                _under_way: under_way,
             })
         })
     }
@@ -148,6 +165,7 @@ struct Answered {
     body: Body,
     exchange: Arc<Exchange>,
     keep_alive: Duration,
+    _under_way: Option<UnderWay>,
 }
 
 impl hyper::body::Body for Answered {

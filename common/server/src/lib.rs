@@ -43,6 +43,14 @@ pub const LONGEST_KEEP_ALIVE: Duration = Duration::from_hours(1);
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
+/// Is in the extensions of a request that must be refused unread, because its client has its share of the requests under
+/// way, or all others have theirs.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowded;
+
+/// When somebody who was refused so may come again.
+pub const CROWDED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The most bytes of a request's headers, and of one read or write. One connection may take twice
 /// this much memory.
 const LARGEST_HEAD: usize = 64 * 1024;
@@ -74,7 +82,11 @@ pub async fn serve(
     let connections = Arc::new(Connections::new(limits));
     connections.refused.report(&shutdown, |full, connections| {
         let reason = full.label();
-        tracing::warn!(reason, connections, "more connections were refused");
+        tracing::warn!(
+            reason,
+            connections,
+            "more connections or requests were refused"
+        );
     });
     let tasks = TaskTracker::new();
     let overdue = CancellationToken::new();
@@ -85,7 +97,8 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let place = match connections.admit(peer.ip()) {
+                let exchange = Arc::new(Exchange::new(shutdown.clone()));
+                let place = match connections.admit(peer.ip(), exchange.clone()) {
                     Ok(place) => place,
                     Err(full) => {
                         if connections.refused.is_first(full) {
@@ -96,7 +109,8 @@ pub async fn serve(
                     }
                 };
                 let (router, shutdown) = (router.clone(), shutdown.clone());
-                let connection = serve_connection(stream, peer, place, router, shutdown);
+                let at = (connections.clone(), place, exchange);
+                let connection = serve_connection(stream, peer, at, router, shutdown);
                 let overdue = overdue.clone();
                 let connection = async move {
                     tokio::select! {
@@ -128,12 +142,12 @@ pub async fn serve(
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    (connections, place, exchange): (Arc<Connections>, Place, Arc<Exchange>),
     router: Router,
     shutdown: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let exchange = Arc::new(Exchange::new(shutdown.clone()));
+    let ended = place.ended.clone();
     let socket = Socket::new(stream, exchange.clone());
     let service = hyper::service::service_fn(move |request| {
         let keep_alive = place.keep_alive();
@@ -141,7 +155,7 @@ async fn serve_connection(
             router.clone(),
             request,
             Peer(peer),
-            exchange.clone(),
+            (connections.clone(), exchange.clone()),
             keep_alive,
         )
     });
@@ -159,6 +173,7 @@ async fn serve_connection(
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = ended.cancelled() => return,
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -173,7 +188,7 @@ async fn answer(
     router: Router,
     request: hyper::Request<Incoming>,
     peer: Peer,
-    exchange: Arc<Exchange>,
+    (connections, exchange): (Arc<Connections>, Arc<Exchange>),
     keep_alive: Duration,
 ) -> Result<Response, Infallible> {
     let mut request = request.map(|body| exchange.begin(body));
@@ -182,6 +197,18 @@ async fn answer(
         return Ok(refusal);
     }
     request.extensions_mut().insert(peer);
+    let client = client_address::resolve(peer.0.ip(), request.headers(), &connections.trusted);
+    let under_way = match connections.begin(client, request.uri().path()) {
+        Ok(under_way) => Some(under_way),
+        Err(full) => {
+            if connections.refused.is_first(full) {
+                let reason = full.label();
+                tracing::warn!(%client, reason, "a request was refused");
+            }
+            request.extensions_mut().insert(Crowded);
+            None
+        }
+    };
     let response = router.oneshot(request).await?;
-    Ok(exchange.finish(response, client_keeps, keep_alive))
+    Ok(exchange.finish(response, client_keeps, keep_alive, under_way))
 }

@@ -36,7 +36,11 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     if app.journal.is_current() || ALWAYS_SERVED.contains(&path) {
         return next.run(request).await;
     }
-    let error = Error::NotServed;
+    refusal(path, Error::NotServed)
+}
+
+/// The answer to a request that is refused before its handler is called, in the form of its path.
+pub(super) fn refusal(path: &str, error: Error) -> Response {
     if PAGES.iter().any(|page| path.starts_with(page)) {
         error.with_body(Html(page::refusal(error)))
     } else if path.starts_with("/auth/device/") {

@@ -20,10 +20,11 @@ mod webhooks;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
+use server::{CROWDED_PAUSE, Crowded};
 
 use crate::App;
 use crate::database::READ_DEADLINE;
@@ -104,6 +105,7 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(async || Error::RouteNotFound)
         .method_not_allowed_fallback(async || Error::Method)
         .layer(middleware::from_fn_with_state(app.clone(), journal::guard))
+        .layer(middleware::from_fn_with_state(app.clone(), crowded))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             request_id::attach,
@@ -113,6 +115,18 @@ pub fn router(app: Arc<App>) -> Router {
             measure::measure,
         ))
         .with_state(app)
+}
+
+/// Refuses a request before any of its body is read, when its client has its share of the requests under way.
+async fn crowded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    if request.extensions().get::<Crowded>().is_none() {
+        return next.run(request).await;
+    }
+    let error = Error::RateLimited(CROWDED_PAUSE);
+    match webhooks::refusal(&app, &request, error) {
+        Some(answer) => answer,
+        None => journal::refusal(request.uri().path(), error),
+    }
 }
 
 async fn deadline(request: Request, next: Next) -> Response {

@@ -53,8 +53,11 @@ const OF_THE_STOREFRONT: [Error; 9] = [
     Error::Duplicate,
 ];
 
+const STOREFRONT: &str = "/api/webhooks/storefront";
+const PAYMENT: &str = "/api/webhooks/payment";
+
 pub fn routes() -> Vec<Operation> {
-    let storefront = post("/api/webhooks/storefront", storefront)
+    let storefront = post(STOREFRONT, storefront)
         .is("receiveStorefrontWebhook", "A delivery of the storefront")
         .needs("storefrontSignature")
         .about(&format!(
@@ -71,7 +74,7 @@ pub fn routes() -> Vec<Operation> {
             "ShopRedaction",
         ]))
         .errors(&OF_THE_STOREFRONT);
-    let payment = post("/api/webhooks/payment", payment)
+    let payment = post(PAYMENT, payment)
         .is("receivePaymentEvent", "An event of the payment provider")
         .needs("paymentSignature")
         .about(&format!(
@@ -353,6 +356,17 @@ pub fn report_counted(app: &App, shutdown: &CancellationToken) {
             "more deliveries were accepted that nothing is made of"
         );
     });
+}
+
+/// The answer to a delivery that is refused unread. None if the request is no delivery.
+pub(super) fn refusal(app: &App, request: &Request, error: Error) -> Option<Response> {
+    let source = match request.uri().path() {
+        STOREFRONT => Source::Storefront,
+        PAYMENT => Source::Payment,
+        _ => return None,
+    };
+    let refused = Refused::from(error);
+    Some(answered(app, source, &Sender::of(request), Err(refused)))
 }
 
 fn answered(

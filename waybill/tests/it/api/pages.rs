@@ -825,18 +825,18 @@ async fn each_client_may_load_thirty_pages_at_once_and_sixty_a_minute() {
     assert_eq!(load(&service, "192.0.2.1").await, (404, None));
     assert_eq!(load(&service, "192.0.2.1").await, refused);
     for host in 0..30 {
-        let client = format!("2001:db8:0:1:{host:x}::1");
+        let client = format!("2001:db8:0:1{host:02x}::1");
         assert_eq!(load(&service, &client).await, (404, None));
     }
     assert_eq!(
-        load(&service, "2001:db8:0:1:ffff::1").await,
+        load(&service, "2001:db8:0:1ff:ffff::1").await,
         refused,
-        "the same /64"
+        "the same /56"
     );
     assert_eq!(
-        load(&service, "2001:db8:0:2::1").await,
+        load(&service, "2001:db8:0:200::1").await,
         (404, None),
-        "another /64"
+        "another /56"
     );
     let request = service
         .get("/tracking/7")

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::job::State;
 use domain::signature::sign_storefront;
+use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -207,7 +208,7 @@ async fn withheld(service: &Service, last: u8, size: usize) -> TcpStream {
 async fn bodies_that_are_held_back_keep_no_delivery_of_others_out() {
     let service = service().without_workers().start().await;
     let held = (0..40).map(|_| withheld(&service, 2, 2 * MIB));
-    let held = futures_util::future::join_all(held).await;
+    let held = join_all(held).await;
     // Small, and large enough to come in many pieces.
     for size in [10, 300 * 1024, 2 * MIB] {
         let padding = " ".repeat(size);
@@ -230,7 +231,7 @@ async fn bodies_that_are_held_back_keep_no_delivery_of_others_out() {
 async fn small_deliveries_are_taken_while_large_bodies_from_many_networks_hold_all_the_rest() {
     let service = service().without_workers().start().await;
     let held = (0..60).map(|n| withheld(&service, 2 + n, 2 * MIB));
-    let held = futures_util::future::join_all(held).await;
+    let held = join_all(held).await;
     for size in [10, 60 * 1024] {
         let delivery = storefront(
             "orders/create",
@@ -452,6 +453,105 @@ async fn all_networks_together_leave_room_for_a_trusted_proxy() {
     service.stop().await;
 }
 
+/// A request for whose body the service waits.
+async fn hold(service: &Service, last: u8, client: &str) -> TcpStream {
+    let mut stream = from(service, last).await;
+    let head = format!(
+        "POST /auth/device/token HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nd"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// How many of the requests were refused. They are held no more.
+async fn refused(held: &mut Vec<TcpStream>) -> usize {
+    let all = held.len();
+    let looks = held.drain(..).map(async |mut stream| {
+        let mut line = [0; 12];
+        let read = timeout(Duration::from_secs(2), stream.read_exact(&mut line));
+        let is_refused = read.await.is_ok_and(|read| read.is_ok()) && &line == b"HTTP/1.1 429";
+        (!is_refused).then_some(stream)
+    });
+    let left = join_all(looks).await;
+    held.extend(left.into_iter().flatten());
+    all - held.len()
+}
+
+#[tokio::test]
+async fn a_client_behind_a_proxy_has_its_share_of_the_requests_under_way_and_deliveries_have_theirs()
+ {
+    let service = service()
+        .setting("MAX_CONNECTIONS", "80")
+        .setting("TRUSTED_PROXIES", "127.0.0.9")
+        .without_workers()
+        .start()
+        .await;
+    let mut held = Vec::new();
+    for _ in 0..15 {
+        held.push(hold(&service, 9, "192.0.2.1").await);
+    }
+    assert_eq!(refused(&mut held).await, 5, "an eighth is the share of one");
+    let others: [u8; 6] = [2, 3, 4, 5, 6, 7];
+    for client in others {
+        for _ in 0..10 {
+            held.push(hold(&service, 9, &format!("192.0.2.{client}")).await);
+        }
+    }
+    assert_eq!(
+        refused(&mut held).await,
+        10,
+        "a quarter is kept for deliveries"
+    );
+    let mut accepted = 0;
+    for nth in 0..20 {
+        let delivery = order("orders/create", nth).id(&format!("beside-{nth}"));
+        let mut stream = from(&service, 9).await;
+        let head = head(
+            &delivery,
+            &format!("Content-Length: {}", delivery.body.len()),
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&delivery.body).await.unwrap();
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).await.unwrap();
+        accepted += usize::from(&line == b"HTTP/1.1 200");
+    }
+    assert_eq!(accepted, 20);
+    drop(held);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn who_holds_all_connections_with_unfinished_requests_loses_the_oldest_to_others() {
+    let service = service()
+        .setting("MAX_CONNECTIONS", "80")
+        .without_workers()
+        .start()
+        .await;
+    let mut held = Vec::new();
+    for last in 20..28 {
+        for mut stream in open(&service, last, 10).await {
+            stream
+                .write_all(b"GET /livez HTTP/1.1\r\nHost")
+                .await
+                .unwrap();
+            held.push(stream);
+        }
+    }
+    let mut honest = open(&service, 40, 5).await;
+    assert_eq!(served(&mut honest).await, 5);
+    for stream in &mut held[..5] {
+        let mut rest = [0; 1];
+        let ended = timeout(Duration::from_secs(5), stream.read(&mut rest))
+            .await
+            .unwrap();
+        assert!(!matches!(ended, Ok(1..)), "the oldest ends");
+    }
+    drop(held);
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_captured_body_under_invented_shops_and_ids_is_soon_refused() {
     let service = service()
@@ -657,7 +757,7 @@ async fn development_has_no_limits_unless_they_are_set() {
                 .body(body)
                 .send()
         });
-        let answers = futures_util::future::join_all(posts).await;
+        let answers = join_all(posts).await;
         let accepted = answers
             .into_iter()
             .filter(|it| it.as_ref().unwrap().status() == 200);
