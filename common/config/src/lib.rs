@@ -856,6 +856,11 @@ impl<'a> Reader<'a> {
             Some(_) => self.flag("GITHUB_TOKEN_CHECKSUMS"),
             None => url.as_deref().map(is_githubs_own),
         };
+        let takes_unverified = self.flag("GITHUB_UNVERIFIED_EMAILS");
+        if takes_unverified == Some(true) && url.as_deref().is_some_and(is_githubs_own) {
+            let what = "is for an Enterprise server; GitHub itself verifies addresses";
+            self.wrong("GITHUB_UNVERIFIED_EMAILS", what);
+        }
         let api_version = self.visible("GITHUB_API_VERSION", 40);
         let mut given = |name| {
             let is_given = self.settings.get(name).is_some();
@@ -877,6 +882,7 @@ impl<'a> Reader<'a> {
             client_id: client_id?,
             client_secret: client_secret.map(Token::new),
             has_checksums: has_checksums?,
+            takes_unverified: takes_unverified?,
         })
     }
 

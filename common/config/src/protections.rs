@@ -88,6 +88,17 @@ pub const PROTECTIONS: &[Protection] = &[
         },
     },
     Protection {
+        name: "verified addresses",
+        setting: "GITHUB_UNVERIFIED_EMAILS",
+        open: "whoever may set their address at the Enterprise server logs in with any address, also somebody \
+               else's",
+        advice: "Unset it, if the server verifies addresses.",
+        state: |config| match &config.identity {
+            Some(identity) => off_if(identity.takes_unverified),
+            None => State::Unused,
+        },
+    },
+    Protection {
         name: "revoked tokens",
         setting: "AUTH_STALE_SECONDS",
         open: "a token that was revoked is still accepted while the identity provider is away",

@@ -177,6 +177,11 @@ pub const SETTINGS: &[Setting] = &[
         "Refuse tokens with a wrong checksum without asking. Unset: true if GITHUB_URL is GitHub's own",
     ),
     defaulting(
+        "GITHUB_UNVERIFIED_EMAILS",
+        "false",
+        "Take the primary address that an Enterprise server does not verify",
+    ),
+    defaulting(
         "AUTH_STALE_SECONDS",
         "0",
         "How long a valid token is still accepted while the identity provider is down",

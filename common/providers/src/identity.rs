@@ -50,6 +50,8 @@ pub struct IdentityProvider {
     /// True when the provider's tokens end with a checksum, so that a mistyped token is
     /// recognized without asking the provider.
     pub has_checksums: bool,
+    /// True when the primary address of an account counts although the provider has not verified it.
+    pub takes_unverified: bool,
 }
 
 pub const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -474,7 +476,7 @@ impl Identity {
             StatusCode::FORBIDDEN if !reply.is_limit() => return Ok(Who::WithoutEmail),
             _ => return Err(self.no_answer(&reply)),
         }
-        Ok(match reply.email()? {
+        Ok(match reply.email(self.settings.takes_unverified)? {
             Some(email) => Who::Person(Person { account, email }),
             None => Who::WithoutEmail,
         })

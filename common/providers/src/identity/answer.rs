@@ -57,10 +57,10 @@ impl Reply {
     }
 
     /// The primary and verified address of a `/user/emails`, if there is one.
-    pub fn email(&self) -> Result<Option<String>, IdentityError> {
+    pub fn email(&self, takes_unverified: bool) -> Result<Option<String>, IdentityError> {
         let emails: Vec<Email> = self.read()?;
         let mut emails = emails.into_iter();
-        let email = emails.find(|email| email.primary && email.verified);
+        let email = emails.find(|email| email.primary && (email.verified || takes_unverified));
         Ok(email.map(|email| email.email))
     }
 

@@ -619,6 +619,15 @@ async fn without_a_primary_verified_address_nobody_logs_in() {
     desk.identity().approve(&user_code, "octavia").unwrap();
     assert_eq!(desk.poll(&device_code).await.status, 403);
     desk.stop().await;
+    let desk = desk_with(|options| options.setting("GITHUB_UNVERIFIED_EMAILS", "true")).await;
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "noah").unwrap();
+    assert_eq!(
+        desk.poll(&device_code).await.status,
+        200,
+        "an Enterprise server verifies none"
+    );
+    desk.stop().await;
 }
 
 #[tokio::test]

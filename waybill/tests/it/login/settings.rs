@@ -69,6 +69,15 @@ fn one_providers_tokens_are_never_sent_to_anothers_api() {
         ("GITHUB_API_URL", "https://proxy.example/github"),
     ];
     assert!(identity(&through_a_proxy).is_ok());
+    let unverified = [
+        ("GITHUB_URL", "https://github.com"),
+        ("GITHUB_UNVERIFIED_EMAILS", "true"),
+    ];
+    let mistakes = identity(&unverified).unwrap_err();
+    assert!(
+        mistakes[0].starts_with("GITHUB_UNVERIFIED_EMAILS "),
+        "{mistakes:?}"
+    );
 }
 
 #[test]

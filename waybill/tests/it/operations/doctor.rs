@@ -59,6 +59,7 @@ fn every_protection_that_is_off_is_a_warning() {
         ("COMMERCE_IDEMPOTENCY_ENABLED", "false"),
         ("GITHUB_CLIENT_ID", "client"),
         ("GITHUB_URL", away),
+        ("GITHUB_UNVERIFIED_EMAILS", "true"),
         ("AUTH_STALE_SECONDS", "300"),
         ("ALLOW_CLEARTEXT", "192.0.2.7"),
         ("ENDPOINT_NETWORKS", "192.0.2.0/24"),
