@@ -78,6 +78,8 @@ create index jobs_waiting_of_shop on jobs (queue, kind, coalesce(shop, ''), run_
 where state = 'ready' and notified_at is null and attempts >= 0;
 create index jobs_notified on jobs (queue, notified_at) where state = 'ready' and notified_at is not null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
+-- Deliveries of which nothing was made: a job that is done and was not discarded has no error otherwise.
+create index jobs_noted on jobs (finished_at) where state = 'done' and last_error is not null and discarded_at is null;
 
 -- The runs of a job that did not end well: those that failed, and calls that the provider told to
 -- come later. A job that succeeds at once has none.
@@ -191,12 +193,14 @@ create table bulk_operations (
 create index bulk_operations_open on bulk_operations (begins_at) where state in ('waiting', 'running');
 create index bulk_operations_created on bulk_operations (created_at);
 
--- What operators have paused: a queue, the calls to a provider, or a shop. One of the three is set.
+-- What operators have paused: a queue, the calls to a provider, a shop, or being told of a condition that needs a person.
+-- One of the four is set.
 create table pauses (
     id uuid primary key,
     queue text, -- thing
     provider text, -- thing
     shop text, -- thing
+    condition text, -- thing
     -- The jobs that it concerns are deferred to this time.
     until_at bigint not null,
     -- Who began it, as the audit has it.
@@ -204,6 +208,22 @@ create table pauses (
     begun_at bigint not null,
     -- When an operator ended it earlier. Workers make its jobs due then.
     ended_at bigint
+);
+
+-- The conditions that need a person: those that hold now, and those of which a mail is still to say that they are over.
+create table attention (
+    condition text not null, -- thing
+    -- Which queue, source, endpoint, .. it is about; empty when it is about no one thing.
+    about text not null, -- thing
+    -- seen, begun, over
+    state text not null, -- thing
+    since_at bigint not null,
+    seen_at bigint not null,
+    -- Whether a mail has said that it has begun.
+    told bigint not null,
+    -- Who knows of it, as the audit has it.
+    acknowledged_by text, -- thing
+    primary key (condition, about)
 );
 
 -- The ids of accepted deliveries, each as the first 16 bytes of the SHA-256 hash of its source, a colon, and the id.

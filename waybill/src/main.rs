@@ -23,10 +23,10 @@ use platform::zone;
 use process::Misuse;
 
 use crate::commands::{
-    audit, backup, completions, config, connect, copy, dead, doctor, endpoints, events, health,
-    identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate, notifications,
-    operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets, start, trigger,
-    version, worker,
+    attention, audit, backup, completions, config, connect, copy, dead, doctor, endpoints, events,
+    health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
+    notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets,
+    start, trigger, version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -101,7 +101,10 @@ enum Command {
     /// Operators begin an operation in the console, and the processes that serve the console do it.
     #[command(subcommand)]
     Operations(operations::Command),
-    /// Let a queue, the calls to a provider, or a shop wait for a while
+    /// What needs a person now
+    #[command(subcommand)]
+    Attention(attention::Command),
+    /// Let a queue, the calls to a provider, a shop, or what is told of a condition wait for a while
     #[command(subcommand)]
     Pauses(pauses::Command),
     /// With which signing secrets of the providers deliveries are verified
@@ -253,6 +256,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Refused(command)) => refused::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Operations(command)) => operations::run(settings, command).await,
+        Some(Command::Attention(command)) => attention::run(settings, command).await,
         Some(Command::Pauses(command)) => pauses::run(settings, command).await,
         Some(Command::Secrets(command)) => secrets::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,

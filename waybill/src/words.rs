@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 use domain::api_key::Scope;
+use domain::attention::Condition;
 use domain::event::catalogue;
 use domain::job::{Kind, Queue, State};
 use domain::license::Tier;
@@ -47,6 +48,14 @@ pub fn reason() -> impl TypedValueParser<Value = Reason> {
 
 pub fn pause_scope() -> impl TypedValueParser<Value = pause::Scope> {
     one_of(pause::Scope::ALL.map(|it| it.into_str()))
+}
+
+pub fn condition() -> impl TypedValueParser<Value = Condition> {
+    let told = Condition::ALL.into_iter();
+    one_of(
+        told.filter(|it| it.row().is_looked_at)
+            .map(|it| it.into_str()),
+    )
 }
 
 pub fn tier() -> impl TypedValueParser<Value = Tier> {

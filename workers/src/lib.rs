@@ -21,6 +21,7 @@
 //! while a QR code is drawn.
 
 mod attempt;
+pub mod attention;
 mod call;
 mod deadlines;
 mod failure;

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use amq_protocol_uri::AMQPUri;
 use ipnet::IpNet;
+use lettre::Address;
 use reqwest::Url;
 
 pub use cleartext::Cleartext;
@@ -139,6 +140,8 @@ pub struct Config {
     pub catalogue: Catalogue,
     /// `None`: no mail is sent.
     pub smtp: Option<Smtp>,
+    /// Who is told by mail what needs a person.
+    pub operators_mail: Option<Address>,
     pub templates: Templates,
     pub dedupe: bool,
     pub dedupe_ttl: Duration,
@@ -529,6 +532,7 @@ impl<'a> Reader<'a> {
         let license_grace = self.license_grace();
         let catalogue = self.catalogue();
         let smtp = self.smtp();
+        let operators_mail = self.operators_mail();
         let templates = self.templates();
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
@@ -590,6 +594,7 @@ impl<'a> Reader<'a> {
             license_grace: license_grace?,
             catalogue: catalogue?,
             smtp,
+            operators_mail,
             templates: templates?,
             dedupe: dedupe?,
             dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use lettre::Address;
 use lettre::message::Mailbox;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
@@ -90,6 +91,19 @@ impl Reader<'_> {
         } else {
             self.in_clear(setting, &server.host);
         }
+    }
+
+    /// Who is told what needs a person.
+    pub(super) fn operators_mail(&mut self) -> Option<Address> {
+        const NAME: &str = "OPERATORS_MAIL";
+        self.settings.get(NAME)?;
+        if self.settings.get("SMTP_URL").is_none() {
+            self.wrong(
+                NAME,
+                "needs a server that sends the mails; set SMTP_URL and MAIL_FROM",
+            );
+        }
+        self.parse(NAME, "one address like ops@shop.example")
     }
 
     pub(super) fn templates(&mut self) -> Option<Templates> {

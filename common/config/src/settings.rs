@@ -147,6 +147,10 @@ pub const SETTINGS: &[Setting] = &[
         "Sender of mails, like Shop <orders@shop.example>; SMTP_URL needs it",
     ),
     setting(
+        "OPERATORS_MAIL",
+        "Address that is told by mail what needs a person; needs SMTP_URL. Unset: events alone say it",
+    ),
+    setting(
         "NOTIFICATION_TEMPLATES",
         "Folder with your own templates of mails",
     ),

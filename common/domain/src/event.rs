@@ -1,5 +1,5 @@
 //! The events that Waybill sends: what happened to an order, a payment, a checkout session, a
-//! subscription or a privacy request. The type of an event, its fields and what each of them
+//! subscription or a privacy request, and what needs a person. The type of an event, its fields and what each of them
 //! means stand here alone. The description of the API and docs/events.md are made of these
 //! types, so the comments of variants and fields are the words that readers of both find there.
 //! `UPDATE_DOCS=1 cargo test event_documents` writes the tables of the latter anew.
@@ -8,6 +8,7 @@
 //! older version stored are read as the JSON that they are, never into these types.
 
 mod catalogue;
+mod operator;
 mod order;
 mod pattern;
 mod payment;
@@ -17,7 +18,10 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::attention::Condition;
+
 pub use self::catalogue::{EventField, EventType, catalogue};
+pub use self::operator::OperatorEvent;
 pub use self::order::{OrderEvent, OrderSummary, RequestedLine, RestockedLine, TrackedParcel};
 pub use self::pattern::{NotAPattern, Pattern};
 pub use self::payment::{CheckoutEvent, DisputedAmount, PaymentEvent, SubscriptionEvent};
@@ -34,6 +38,7 @@ pub enum Event {
     Checkout(SessionRef, CheckoutEvent),
     Subscription(SubscriptionRef, SubscriptionEvent),
     Privacy(RequestRef, PrivacyEvent),
+    Operator(ConditionRef, OperatorEvent),
 }
 
 /// The order that an event is about.
@@ -75,6 +80,15 @@ pub struct RequestRef {
     pub shop: String,
 }
 
+/// The condition that an event is about.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ConditionRef {
+    /// the name of the condition, as [observability.md](observability.md#what-needs-a-person) has it
+    pub condition: String,
+    /// which queue, source, endpoint, .. it is about: a word or an id; empty when it is about no one thing
+    pub about: String,
+}
+
 /// An event's type, `order.created`, and the fields of its `data`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
@@ -114,12 +128,23 @@ impl Event {
         Event::Privacy(request, what)
     }
 
+    pub fn of_condition(condition: Condition, about: &str, what: OperatorEvent) -> Self {
+        let condition = ConditionRef {
+            condition: condition.into_str().to_owned(),
+            about: about.to_owned(),
+        };
+        Event::Operator(condition, what)
+    }
+
     /// The shop of an order or of a privacy request. What is the payment provider's is of none.
     pub fn shop(&self) -> Option<&str> {
         match self {
             Event::Order(order, _) => Some(&order.shop),
             Event::Privacy(request, _) => Some(&request.shop),
-            Event::Payment(..) | Event::Checkout(..) | Event::Subscription(..) => None,
+            Event::Payment(..)
+            | Event::Checkout(..)
+            | Event::Subscription(..)
+            | Event::Operator(..) => None,
         }
     }
 
@@ -131,6 +156,7 @@ impl Event {
             Event::Checkout(session, _) => &session.session_id,
             Event::Subscription(subscription, _) => &subscription.subscription_id,
             Event::Privacy(request, _) => &request.request_id,
+            Event::Operator(condition, _) => &condition.condition,
         }
     }
 
@@ -142,6 +168,7 @@ impl Event {
             Event::Checkout(session, what) => (json(session), message(what)),
             Event::Subscription(subscription, what) => (json(subscription), message(what)),
             Event::Privacy(request, what) => (json(request), message(what)),
+            Event::Operator(condition, what) => (json(condition), message(what)),
         };
         if let (Value::Object(data), Value::Object(subject)) = (&mut message.data, subject) {
             data.extend(subject);

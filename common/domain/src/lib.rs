@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod api_key;
+pub mod attention;
 pub mod carrier;
 pub mod catalogue;
 pub mod checkout;

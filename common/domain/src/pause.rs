@@ -1,5 +1,5 @@
-//! What an operator pauses for a while: a queue, the calls to a provider, or a shop. Deliveries are accepted
-//! all the same. The jobs that a pause concerns wait until it ends.
+//! What an operator pauses for a while: a queue, the calls to a provider, a shop, or to be told of a condition.
+//! Deliveries are accepted all the same. The jobs that a pause concerns wait until it ends.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::api_key;
+use crate::attention::Condition;
 use crate::job::{Job, Queue};
 use crate::names::{Unknown, unknown};
 
@@ -27,17 +28,18 @@ impl Provider {
     pub const ALL: [Provider; 3] = *Provider::VARIANTS.as_array().unwrap();
 }
 
-/// The three sorts of what is paused.
+/// The sorts of what is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "snake_case", parse_err_ty = Unknown, parse_err_fn = unknown::<Scope>)]
 pub enum Scope {
     Queue,
     Provider,
     Shop,
+    Condition,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 3] = *Scope::VARIANTS.as_array().unwrap();
+    pub const ALL: [Scope; 4] = *Scope::VARIANTS.as_array().unwrap();
 }
 
 /// What is paused.
@@ -50,6 +52,8 @@ pub enum Target {
     /// The jobs of this shop in the queues of orders and payments. Its privacy requests go on, because the
     /// law sets their deadline.
     Shop(String),
+    /// Nobody is told that this condition begins or is over before the pause ends.
+    Condition(Condition),
 }
 
 /// Why a name is not that of something that can be paused.
@@ -61,6 +65,10 @@ pub enum NotATarget {
     Provider,
     #[error("it is no shop domain such as shop.example")]
     Shop,
+    #[error(
+        "there is no such condition of which operators are told; docs/observability.md lists them"
+    )]
+    Condition,
 }
 
 impl Target {
@@ -78,6 +86,11 @@ impl Target {
             Scope::Shop => api_key::shop(name)
                 .map(Target::Shop)
                 .map_err(|_| NotATarget::Shop),
+            Scope::Condition => {
+                let named = name.parse().ok();
+                let told = named.filter(|it: &Condition| it.row().is_looked_at);
+                told.map(Target::Condition).ok_or(NotATarget::Condition)
+            }
         }
     }
 
@@ -86,6 +99,7 @@ impl Target {
             Target::Queue(_) => Scope::Queue,
             Target::Provider(_) => Scope::Provider,
             Target::Shop(_) => Scope::Shop,
+            Target::Condition(_) => Scope::Condition,
         }
     }
 
@@ -94,6 +108,7 @@ impl Target {
             Target::Queue(queue) => queue.into_str(),
             Target::Provider(provider) => provider.into_str(),
             Target::Shop(shop) => shop,
+            Target::Condition(condition) => condition.into_str(),
         }
     }
 
@@ -106,6 +121,7 @@ impl Target {
                 matches!(job.kind.queue(), Queue::Orders | Queue::Payments)
                     && job.shop.as_ref() == Some(shop)
             }
+            Target::Condition(_) => false,
         }
     }
 }

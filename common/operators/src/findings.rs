@@ -1,14 +1,19 @@
 //! Findings: what `waybill doctor` and the console say about the settings, the database and the processes,
-//! each with what to do about it. What is here asks the database at most, and changes nothing.
+//! each with what to do about it. What is here asks the database and this machine at most, and changes nothing.
 
 pub mod clock;
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use config::Config;
+use config::database::sqlite_file;
 use config::protections::{PROTECTIONS, Protection, State};
+use domain::attention::Condition;
 use domain::redact::redact;
 use domain::time::{Timestamp, age};
+use providers::exports::ExportStore;
 use providers::is_loopback;
 use qr::OddSize;
 use serde::Serialize;
@@ -19,6 +24,10 @@ use store::sql::{self, Access, Db, HeldBack, Oldest};
 /// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
 const OLD: Duration = Duration::from_mins(5);
 const MANY_SINCE: i64 = 100_000;
+
+/// If a disk has less free room than this, in KiB, it is nearly full.
+const LITTLE: u64 = 1024 * 1024;
+const TOO_LITTLE: u64 = 100 * 1024;
 
 /// A writer of events commits right after it has written them.
 const LONG_HELD: Duration = Duration::from_secs(10);
@@ -255,6 +264,49 @@ pub async fn senders(
         "there are endpoints, and no process sends to them",
         "Start `waybill serve` or `waybill-endpoints`.",
     )))
+}
+
+/// Checks the free room of the disk on which this machine keeps data. `None`: it keeps none, or `df` does not say.
+pub async fn disk(config: &Config) -> Option<Finding> {
+    let mut places: Vec<PathBuf> = sqlite_file(&config.database_url).into_iter().collect();
+    if let ExportStore::Folder(folder) = &config.privacy.exports {
+        places.push(folder.clone());
+    }
+    let looked = tokio::task::spawn_blocking(move || {
+        let free = places.iter().filter_map(|place| free_kib(place));
+        free.min()
+    });
+    let free = looked.await.ok().flatten()?;
+    let found = format!("{:.1} GiB free where data is kept", gib(free));
+    let advice = Condition::DiskFull.row().mend;
+    Some(if free < TOO_LITTLE {
+        Finding::failed("disk", found, advice)
+    } else if free < LITTLE {
+        Finding::warning("disk", found, advice)
+    } else {
+        Finding::ok("disk", found)
+    })
+}
+
+fn gib(kib: u64) -> f64 {
+    let mib = u32::try_from(kib / 1024).unwrap_or(u32::MAX);
+    f64::from(mib) / 1024.0
+}
+
+/// The free room in KiB, as `df` (POSIX) reports it for the nearest folder that exists.
+fn free_kib(place: &Path) -> Option<u64> {
+    let place = std::path::absolute(place).ok()?;
+    let there = place.ancestors().find(|place| place.exists())?;
+    let mut df = Command::new("df");
+    let said = df
+        .arg("-Pk")
+        .arg(there)
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let said = String::from_utf8(said.stdout).ok()?;
+    let free = said.lines().nth(1)?.split_whitespace().nth(3)?;
+    free.parse().ok()
 }
 
 #[cfg(test)]

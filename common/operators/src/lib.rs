@@ -4,6 +4,7 @@
 
 pub mod advice;
 pub mod api_keys;
+pub mod attention;
 pub mod endpoints;
 pub mod exports;
 pub mod fields;

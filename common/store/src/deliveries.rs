@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::events::first_id;
 use crate::jobs::NewJob;
 use crate::sql::{Db, Result, Tx, column};
-use domain::job::JobId;
+use domain::job::{JobId, Source};
 use domain::time::Timestamp;
 use domain::trace;
 
@@ -47,6 +47,52 @@ pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
     .bind(LOOKED_AT)
     .all(|row| Ok((row.get("source")?, row.get("latest")?)))
     .await
+}
+
+/// How many of the newest deliveries are looked at for one of a source.
+const NEWEST: i64 = 10_000;
+
+/// Whether no delivery of this source came since then. `None`: so many others came that it is not known.
+pub async fn is_silent(db: &Db, source: Source, since: Timestamp) -> Result<Option<bool>> {
+    let came = db
+        .query(
+            "select 1 as one
+             from (select source from deliveries where id >= $1 order by id desc limit $2) as newest
+             where source = $3 limit 1",
+        )
+        .bind(first_id(since))
+        .bind(NEWEST)
+        .bind(source.into_str());
+    if came.is_any().await? {
+        return Ok(Some(false));
+    }
+    let more = "select id from deliveries where id >= $1 order by id desc limit 1 offset $2";
+    let more = db.query(more).bind(first_id(since)).bind(NEWEST - 1);
+    Ok((!more.is_any().await?).then_some(true))
+}
+
+/// How many deliveries of this source came from one time until another one, counted up to `most`. Of more than ten
+/// thousand of all sources only these are looked at.
+pub async fn came(
+    db: &Db,
+    source: Source,
+    (from, until): (Timestamp, Timestamp),
+    most: i64,
+) -> Result<i64> {
+    db.query(
+        "select count(*) as came from (
+             select 1 as one
+             from (select source from deliveries where id >= $1 and id < $2 order by id limit $3) as period
+             where source = $4 limit $5) as counted",
+    )
+    .bind(first_id(from))
+    .bind(first_id(until))
+    .bind(NEWEST)
+    .bind(source.into_str())
+    .bind(most)
+    .fetch_one()
+    .await?
+    .get("came")
 }
 
 /// The body of a job, if it still has one.

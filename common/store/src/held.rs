@@ -87,19 +87,24 @@ pub struct Held {
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for reason in Reason::ALL {
-        let (sql, state) = match reason {
-            Reason::AgreementClaimedTwice => (CLAIMED_TWICE, None),
-            Reason::RefundIsYours => (REFUNDS, Some(State::Recorded.into_str())),
-            Reason::RefundFailed => (REFUNDS, Some(State::Failed.into_str())),
-            of_order => (HELD, Some(of_order.into_str())),
-        };
-        let mut found = db.query(sql).bind(limit);
-        if let Some(state) = state {
-            found = found.bind(state);
-        }
-        held.extend(found.all::<_, Vec<_>>(|row| read(row, reason)).await?);
+        held.extend(for_reason(db, reason, limit).await?);
     }
     Ok(held)
+}
+
+/// The orders that wait for this reason, at most `limit`.
+pub async fn for_reason(db: &Db, reason: Reason, limit: i64) -> Result<Vec<Held>> {
+    let (sql, state) = match reason {
+        Reason::AgreementClaimedTwice => (CLAIMED_TWICE, None),
+        Reason::RefundIsYours => (REFUNDS, Some(State::Recorded.into_str())),
+        Reason::RefundFailed => (REFUNDS, Some(State::Failed.into_str())),
+        of_order => (HELD, Some(of_order.into_str())),
+    };
+    let mut found = db.query(sql).bind(limit);
+    if let Some(state) = state {
+        found = found.bind(state);
+    }
+    found.all(|row| read(row, reason)).await
 }
 
 fn read(row: &Row, reason: Reason) -> Result<Held> {

@@ -82,6 +82,25 @@ pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
         .await
 }
 
+/// How many deliveries that came since then nothing was made of, by their source. At most `most` are counted.
+pub async fn noted(db: &Db, since: Timestamp, most: i64) -> Result<Vec<(String, i64)>> {
+    db.query(
+        "select source, count(*) as jobs
+         from (select (select source from deliveries where deliveries.id = jobs.id) as source
+               from jobs
+               where state = 'done' and last_error is not null and discarded_at is null
+                 and finished_at >= $1
+               order by finished_at desc
+               limit $2) as noted
+         where source is not null
+         group by source",
+    )
+    .bind(since.0)
+    .bind(most)
+    .all(|row| Ok((row.get("source")?, row.get("jobs")?)))
+    .await
+}
+
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id. Those of a kind that this
 /// version does not know are left out, and wait for a version that does.
 ///

@@ -3,6 +3,7 @@
 
 pub mod aggregates;
 pub mod api_keys;
+pub mod attention;
 pub mod audit;
 pub mod backlog;
 pub mod broker_cursor;

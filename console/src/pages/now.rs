@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
+use domain::attention::{Condition, Severity, State};
 use domain::privacy::WARNING;
 use domain::time::{Timestamp, age};
 use operators::findings::{Finding, Level};
+use store::attention::{self, Attention};
 use store::endpoints::Endpoint;
 use store::jobs::ended::{self, Group};
 use store::jobs::retried;
@@ -105,6 +107,13 @@ fn table(items: &[Item]) -> Table {
 async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec<Item>> {
     let (db, now) = (visit.db(), visit.now());
     let mut items = Vec::new();
+    let known = attention::all(db).await?;
+    items.extend(
+        known
+            .iter()
+            .filter(|it| is_shown(it))
+            .map(|it| told(it, now)),
+    );
     let open = privacy_requests::Filter {
         open: true,
         ..privacy_requests::Filter::default()
@@ -129,6 +138,46 @@ async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec
             .map(|it| paused(it, now)),
     );
     Ok(items)
+}
+
+/// Whether nothing else on this page says it, with more about it.
+fn is_shown(it: &Attention) -> bool {
+    it.state == State::Begun
+        && !matches!(
+            it.condition,
+            Condition::DatabaseHindered
+                | Condition::QueueStandsStill
+                | Condition::JobsDead
+                | Condition::SignaturesRefused
+                | Condition::DeliveriesOverRate
+                | Condition::EndpointPaused
+                | Condition::WebhooksNotSent
+                | Condition::PrivacyRequestFailed
+                | Condition::PrivacyRequestHeld
+                | Condition::PrivacyDeadlineNear
+                | Condition::PrivacyDeadlinePressing
+        )
+}
+
+/// What operators are told of.
+fn told(it: &Attention, now: Timestamp) -> Item {
+    let row = it.condition.row();
+    Item {
+        class: match row.severity {
+            Severity::Page => "bad",
+            Severity::Ticket => "open",
+        },
+        what: it.condition.summary(&it.about),
+        count: it.about.clone(),
+        why: it
+            .acknowledged_by
+            .as_ref()
+            .map_or_else(String::new, |actor| format!("{actor} knows of it.")),
+        mend: row.mend.replace('`', ""),
+        command: row.command.to_owned(),
+        href: Some(row.page.to_owned()),
+        ..Item::since(Some(it.since), now)
+    }
 }
 
 /// What `waybill doctor` says, too.

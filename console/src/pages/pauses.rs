@@ -1,9 +1,10 @@
-//! What is paused: a queue, the calls to a provider, or a shop. And how a pause is begun and ended.
+//! What is paused: a queue, the calls to a provider, a shop, or what operators are told of a condition. And how a pause is begun and ended.
 
 use std::time::Duration;
 
 use axum::response::Response;
 use domain::api_key::Role;
+use domain::attention::Condition;
 use domain::job::Queue;
 use domain::pause::{LONGEST, Provider, Scope, Target};
 use operators::pauses::{self as flow, Refused};
@@ -38,9 +39,9 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         acts: vec![Act::of(
             &visit,
             Role::Operator,
-            "Let a queue, the calls to a provider, or a shop wait for a while.",
+            "Let a queue, the calls to a provider, a shop, or what is told of a condition wait for a while.",
             Button::asks("Pause something", format!("{HERE}/begin")),
-            "waybill pauses begin queue|provider|shop NAME --for 1h".to_owned(),
+            "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
         )],
         empty: "Nothing is paused.",
         ..Listing::default()
@@ -100,7 +101,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         about: vec![
             "Deliveries are accepted all the same. The jobs that the pause concerns wait, and go on by themselves \
              when it ends. Jobs that run already are finished. Of a shop the privacy requests go on, because the \
-             law sets their deadline.",
+             law sets their deadline. Of a condition nobody is told meanwhile that it begins or is over.",
         ],
         to: Some(format!("{HERE}/begin")),
         label: "Pause it",
@@ -111,7 +112,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
                 ..Input::text(
                     "what",
                     "What",
-                    "A queue, the calls to a provider, or a shop.",
+                    "A queue, the calls to a provider, a shop, or a condition of which operators are told.",
                 )
             },
             Input {
@@ -133,7 +134,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
             },
         ],
         back: HERE.to_owned(),
-        command: "waybill pauses begin queue|provider|shop NAME --for 1h".to_owned(),
+        command: "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
         ..Question::default()
     };
     Ok(question.answer(&visit))
@@ -147,7 +148,11 @@ fn choices() -> Vec<String> {
     let providers = Provider::ALL.into_iter();
     let providers = providers.map(|provider| of(Scope::Provider, provider.into_str()));
     let shop = Scope::Shop.into_str().to_owned();
-    queues.chain(providers).chain([shop]).collect()
+    let told = Condition::ALL.into_iter();
+    let told = told.filter(|it| it.row().is_looked_at);
+    let conditions = told.map(|it| of(Scope::Condition, it.into_str()));
+    let all = queues.chain(providers).chain([shop]).chain(conditions);
+    all.collect()
 }
 
 /// What the form says.

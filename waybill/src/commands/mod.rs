@@ -1,5 +1,6 @@
 //! The subcommands of `waybill`: each has a file of its own.
 
+pub mod attention;
 pub mod audit;
 pub mod backup;
 pub mod completions;

@@ -1,4 +1,5 @@
-//! `waybill pauses`: a queue, the calls to a provider, or a shop waits for a while, and goes on by itself.
+//! `waybill pauses`: a queue, the calls to a provider, a shop or what operators are told of a condition waits for a
+//! while, and goes on by itself.
 
 use std::time::Duration;
 
@@ -18,11 +19,12 @@ use crate::{age, words};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Pause a queue, the calls to a provider, or a shop, for at most seven days
+    /// Pause a queue, the calls to a provider, a shop, or being told of a condition, for at most seven days
     ///
     /// Deliveries are accepted all the same. The jobs that the pause concerns wait and go on by
     /// themselves when it ends. Jobs that run already are finished. Workers hear of it within a
-    /// second. Of a shop the privacy requests go on, because the law sets their deadline.
+    /// second. Of a shop the privacy requests go on, because the law sets their deadline. What `waybill attention
+    /// list` shows is a condition: nobody is told that it begins or is over before the pause ends.
     Begin {
         #[command(flatten)]
         what: What,
@@ -45,10 +47,10 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct What {
-    #[arg(value_name = "queue|provider|shop", value_parser = words::pause_scope())]
+    #[arg(value_name = "queue|provider|shop|condition", value_parser = words::pause_scope())]
     scope: Scope,
-    /// A queue (orders, payments, privacy, endpoints), a provider (storefront, payment, mail), or
-    /// the domain of a shop
+    /// A queue (orders, payments, privacy, endpoints), a provider (storefront, payment, mail), the
+    /// domain of a shop, or the name of a condition (nothing_came, ..)
     #[arg(value_name = "NAME")]
     name: String,
 }

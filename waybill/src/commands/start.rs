@@ -208,6 +208,8 @@ async fn run(
         };
         task::spawn("worker", working.track_future(work));
     }
+    let attention = workers::attention::run(parts.clone(), shutdown.clone());
+    task::spawn("attention", working.track_future(attention));
     working.close();
     ingress::announce(&parts.config);
     let all_alive = move || alive.iter().all(|is_alive| is_alive());

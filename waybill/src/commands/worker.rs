@@ -3,7 +3,7 @@
 use anyhow::Result;
 use config::{Mode, Settings};
 use domain::job::Queue;
-use platform::shutdown;
+use platform::{shutdown, task};
 use process::{Connections, Parts, supervisor};
 use workers::{Port, Worker};
 
@@ -35,7 +35,10 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
         None => None,
     };
     supervisor::notify(settings.supervisor(), worker.liveness(), &shutdown);
+    let attention = workers::attention::run(parts.clone(), shutdown.clone());
+    let attention = task::spawn("attention", attention);
     workers::run(worker, shutdown).await?;
+    let _ = attention.await;
     if let Some(port) = port {
         port.close().await;
     }

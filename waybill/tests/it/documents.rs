@@ -10,7 +10,7 @@ mod cli;
 mod components;
 mod containers;
 mod dashboards;
-mod generated;
+pub mod generated;
 mod layers;
 mod links;
 pub mod markdown;

@@ -9,8 +9,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayItems, Object, OneOf, Schema};
 
 use super::{
-    CheckoutEvent, OrderEvent, OrderRef, PaymentEvent, PaymentRef, PrivacyEvent, RequestRef,
-    SessionRef, SubscriptionEvent, SubscriptionRef,
+    CheckoutEvent, ConditionRef, OperatorEvent, OrderEvent, OrderRef, PaymentEvent, PaymentRef,
+    PrivacyEvent, RequestRef, SessionRef, SubscriptionEvent, SubscriptionRef,
 };
 
 /// A type of event.
@@ -56,6 +56,7 @@ pub fn catalogue() -> Vec<EventType> {
     all.extend(types::<SessionRef, CheckoutEvent>());
     all.extend(types::<SubscriptionRef, SubscriptionEvent>());
     all.extend(types::<RequestRef, PrivacyEvent>());
+    all.extend(types::<ConditionRef, OperatorEvent>());
     for (name, path, meaning) in OTHER_MEANINGS {
         let fields = all.iter_mut().filter(|event| event.name == name);
         for field in fields.flat_map(|event| &mut event.fields) {

@@ -9,13 +9,14 @@ use domain::event::{EventType, catalogue};
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md");
 
 /// The chapters, with the first words of the event types that each of them lists.
-const CHAPTERS: [(&str, &[&str]); 3] = [
+const CHAPTERS: [(&str, &[&str]); 4] = [
     ("## Events of orders", &["order"]),
     (
         "## Events of payments, checkout sessions and subscriptions",
         &["payment", "checkout", "subscription"],
     ),
     ("## Events of privacy requests", &["privacy"]),
+    ("## Events for operators", &["operator"]),
 ];
 
 fn list(events: &[EventType], first_words: &[&str]) -> String {

@@ -527,6 +527,8 @@ macro_rules! texts {
 texts!(
     crate::bulk_operations::State,
     crate::jobs::operate::Action,
+    domain::attention::Condition,
+    domain::attention::State,
     domain::endpoint::State,
     domain::job::Queue,
     domain::job::Source,

@@ -15,8 +15,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use config::{Config, Mode, SETTINGS, Settings};
 use futures_util::future::{LocalBoxFuture, join_all};
-use operators::findings::Finding;
 pub use operators::findings::Level;
+use operators::findings::{Finding, disk};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -54,7 +54,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         within("export store", stores::exports(&config)),
         within("journal of erasures", stores::journal(&config)),
         within("mail server", stores::mail(&config)),
-        within("disk", machine::disk(&config)),
+        within("disk", async { disk(&config).await.into_iter().collect() }),
     ];
     findings.extend(join_all(checks).await.into_iter().flatten());
     if arguments.json {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use store::jobs::{self, NewJob};
 use store::{audit, privacy_requests};
 use workers::Worker;
+use workers::attention::Watch;
 
 use crate::support::delivery::{SHOP, payment_at, storefront};
 use crate::support::order::{deliver, naming_agreement};
@@ -283,6 +284,9 @@ async fn post_privacy(service: &Service) {
         service.count(ended).await >= 2
     })
     .await;
+    // One has failed, and operators are told.
+    let mut watch = Watch::new(service.parts.clone());
+    watch.round().await.unwrap();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use config::SETTINGS;
 use config::protections::PROTECTIONS;
+use domain::attention::Condition;
 use domain::code::Code;
 use domain::profile::{OWN_HEADERS, PAYMENTS, STOREFRONTS};
 use platform::metrics::{ALL, By, Kind};
@@ -162,6 +163,25 @@ fn wrong_builds() -> String {
     table(&["defect", "what it makes wrong"], rows)
 }
 
+/// What operators are told of (W), and what Prometheus is (P).
+fn conditions() -> String {
+    let rows = Condition::ALL.into_iter().map(|condition| {
+        let row = condition.row();
+        let by = match (row.is_looked_at, row.rules) {
+            (true, []) => "W",
+            (true, _) => "W, P",
+            (false, _) => "P",
+        };
+        vec![
+            code(condition.into_str()),
+            by.to_owned(),
+            row.severity.into_str().to_owned(),
+            row.mend.to_owned(),
+        ]
+    });
+    table(&["condition", "by", "severity", "what to do"], rows)
+}
+
 fn protections() -> String {
     let rows = PROTECTIONS.iter().map(|it| {
         let settings: Vec<String> = it.setting.split(", ").map(code).collect();
@@ -309,6 +329,7 @@ async fn tables() -> Vec<Table> {
         table("crash points", crash_points()),
         table("settings", settings()),
         table("protections", protections()),
+        table("conditions", conditions()),
         table("storefronts", storefronts()),
         table("topics", topics()),
         table("setup", setup()),

@@ -1,11 +1,15 @@
-//! The metrics that the code counts are those of the table, and the alert rules name no others.
+//! The metrics that the code counts are those of the table, and the alert rules are those of the conditions and name
+//! no others.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use domain::attention::Condition;
 use platform::metrics::ALL;
 
+use crate::documents::generated::is_update;
 use crate::support::scrape::promtool_run;
 
 fn workspace() -> PathBuf {
@@ -53,6 +57,52 @@ fn the_table_has_every_metric_that_the_code_counts_and_no_other() {
     let known = ALL.iter().map(|metric| metric.name.to_owned());
     let known: BTreeSet<String> = known.filter(|name| name.starts_with("waybill_")).collect();
     assert_eq!(counted, known);
+}
+
+/// What stands below this line of docs/alerts.yml is generated.
+const BELOW: &str = "      # Generated from the table of conditions in domain::attention.\n";
+
+fn rules() -> String {
+    let mut text = String::new();
+    for condition in Condition::ALL {
+        let row = condition.row();
+        for rule in row.rules {
+            let severity = row.severity.into_str();
+            let hours = match rule.hours {
+                "" => String::new(),
+                hours => format!(", hours: \"{hours}\""),
+            };
+            let label = format!("{{{{ $labels.{} }}}}", row.label);
+            let _ = write!(
+                text,
+                "      - alert: {}\n        expr: >-\n          {}\n{}        labels: {{ severity: {severity}{hours} }}\n\
+                 \x20       annotations:\n          summary: \"{}\"\n",
+                condition.alert(),
+                rule.expr,
+                match rule.after {
+                    "" => String::new(),
+                    after => format!("        for: {after}\n"),
+                },
+                condition.summary(&label),
+            );
+        }
+    }
+    text
+}
+
+#[test]
+fn the_alert_rules_are_those_of_the_table() {
+    let path = workspace().join("docs/alerts.yml");
+    let text = fs::read_to_string(&path).unwrap();
+    let (head, _) = text.split_once(BELOW).unwrap();
+    let expected = format!("{head}{BELOW}{}", rules());
+    if is_update() {
+        fs::write(&path, &expected).unwrap();
+    }
+    assert!(
+        text == expected || is_update(),
+        "UPDATE_DOCS=1 with this test writes docs/alerts.yml anew"
+    );
 }
 
 #[test]

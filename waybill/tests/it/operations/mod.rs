@@ -1,6 +1,7 @@
 //! Tests of the operators' commands, health checks and metrics.
 
 pub mod alerts;
+pub mod attention;
 pub mod checkpoints;
 pub mod command;
 pub mod connect;

@@ -24,6 +24,9 @@ pub enum Reply {
     Drop,
 }
 
+/// Where it may still fail to answer that it has taken a mail.
+pub const TAKEN: &str = "TAKEN";
+
 /// A mail that it took.
 #[derive(Clone, Debug)]
 pub struct Received {
@@ -35,7 +38,7 @@ pub struct Received {
 
 #[derive(Default)]
 struct State {
-    /// By command; the greeting is `""`, the end of the text is `.`.
+    /// By command; the greeting is `""`, the end of the text is `.`, and [`TAKEN`] after the mail is stored.
     replies: HashMap<String, Reply>,
     /// Offered in the answer to EHLO.
     extensions: Vec<String>,
@@ -238,11 +241,15 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                         return Ok(());
                     };
                     (mail.from, mail.to) = (from.clone(), to.clone());
-                    let taken = !state.lock().unwrap().replies.contains_key(".");
-                    if taken {
-                        state.lock().unwrap().received.push(mail);
+                    let mut state = state.lock().unwrap();
+                    let mut end = ".";
+                    if !state.replies.contains_key(end) {
+                        state.received.push(mail);
+                        if state.replies.contains_key(TAKEN) {
+                            end = TAKEN;
+                        }
                     }
-                    ".".clone_into(&mut line);
+                    end.clone_into(&mut line);
                     continue;
                 }
             }

@@ -1,5 +1,6 @@
 //! Operators' acts on jobs, and on the database itself.
 
+pub mod attention;
 pub mod backup;
 pub mod dead_letters;
 pub mod doctor;

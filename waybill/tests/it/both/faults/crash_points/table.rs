@@ -153,6 +153,8 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::notifications::forget", Starts, Both),
     ("store::refused_deliveries::forget", Starts, Both),
     ("store::webhook_ids::forget_expired", Starts, Both),
+    ("workers::attention::change", Starts, Both),
+    ("workers::attention::tell", Starts, Both),
     ("operators::api_keys::create", Commands, Both),
     ("operators::api_keys::revoke", Commands, Both),
     ("operators::endpoints::add", Commands, Both),
@@ -190,6 +192,7 @@ const REAPPLIED: &str = "A part of `waybill privacy reapply`, which an operator 
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("console::access::begin", ONE_CHANGE),
     ("console::access::sign_out", ONE_CHANGE),
+    ("operators::attention::acknowledge", ONE_CHANGE),
     ("operators::fields::show", ONE_CHANGE),
     (
         "operators::operations::batch",
@@ -319,7 +322,7 @@ const fn area(point: Point) -> (Area, On) {
         | Point::JournalWritten => (People, Both),
         Point::CodeGiven | Point::TokenAsk | Point::TokenGiven => (Logins, Both),
         Point::CheckoutAsk | Point::CheckoutAsked => (Checkouts, Both),
-        Point::Migrate | Point::Migrated => (Starts, Both),
+        Point::Tell | Point::Told | Point::Migrate | Point::Migrated => (Starts, Both),
     }
 }
 

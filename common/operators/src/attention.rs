@@ -1,0 +1,295 @@
+//! Which of the conditions that need a person hold now ([`domain::attention`]), as far as the database, the settings and
+//! this machine's disk say it; and what operators acknowledge. Every question has an index and an end, so a look costs the
+//! same however many jobs there are.
+
+use std::time::Duration;
+
+use config::{Config, Outlet};
+use domain::attention::{Condition, Found, State};
+use domain::job::Source;
+use domain::time::{Timestamp, age};
+use domain::{endpoint, privacy};
+use serde_json::json;
+use store::attention::{self, Attention};
+use store::audit::By;
+use store::held::{self, Reason};
+use store::jobs::{self, ended};
+use store::privacy_requests::{self, RequestEntry};
+use store::refused_deliveries::{self, Refused};
+use store::sql::{self, Db};
+use store::{backlog, deliveries, endpoints};
+
+use crate::findings::{self, Level};
+
+/// At most so many of one condition are told one by one.
+const LISTED: i64 = 20;
+/// The kinds of dead jobs are read from so many of the newest of each queue.
+const LOOKED_AT: i64 = 1000;
+const MOST_REQUESTS: i64 = 100;
+/// How long a queue stands still, and how long events wait for the broker.
+const STILL: Duration = Duration::from_mins(5);
+const EVENTS_STILL: Duration = Duration::from_mins(2);
+const BEHIND: i64 = 1000;
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const WEEK: Duration = Duration::from_hours(7 * 24);
+/// So many refused deliveries in a day, while none is accepted, are no chance.
+const ALL_REFUSED: i64 = 20;
+/// So many wrong signatures in an hour are no chance.
+const SIGNATURES: i64 = 60;
+/// The same hours brought more than so many before.
+const USUAL: i64 = 30;
+/// The hours without a delivery that are too many, by how many came before.
+const SILENT_HOURS: [u64; 3] = [1, 3, 12];
+
+/// Who sends deliveries.
+const SENDERS: [Source; 2] = [Source::Storefront, Source::Payment];
+
+#[derive(Default)]
+struct Look(Vec<Found>);
+
+impl Look {
+    fn add(&mut self, condition: Condition, about: impl Into<String>, details: impl Into<String>) {
+        self.0.push(Found {
+            condition,
+            about: about.into(),
+            details: details.into(),
+        });
+    }
+}
+
+/// The conditions that hold now. `known` are those that were found before.
+pub async fn look(
+    db: &Db,
+    config: &Config,
+    known: &[Attention],
+    now: Timestamp,
+) -> sql::Result<Vec<Found>> {
+    let mut look = Look::default();
+    look.database(db, now).await?;
+    look.work(db, config, now).await?;
+    look.deliveries(db, known, now).await?;
+    look.orders(db).await?;
+    look.endpoints(db, now).await?;
+    look.privacy(db, now).await?;
+    let finding = findings::disk(config).await;
+    if let Some(finding) = finding.filter(|it| it.level != Level::Ok) {
+        look.add(Condition::DiskFull, "", finding.found);
+    }
+    Ok(look.0)
+}
+
+impl Look {
+    async fn database(&mut self, db: &Db, now: Timestamp) -> sql::Result<()> {
+        let theirs = db.server().await?.clock;
+        let findings = findings::server(db, theirs, now).await?;
+        for it in findings.into_iter().filter(|it| it.level != Level::Ok) {
+            self.add(Condition::DatabaseHindered, it.check, it.found);
+        }
+        Ok(())
+    }
+
+    async fn work(&mut self, db: &Db, config: &Config, now: Timestamp) -> sql::Result<()> {
+        for line in backlog::queues(db, now).await? {
+            let since = line.due_since.filter(|since| now.since(*since) > STILL);
+            if let Some(since) = since {
+                let details = format!("{} due, the oldest for {}", line.due, age(now, since));
+                self.add(Condition::QueueStandsStill, line.queue.into_str(), details);
+            }
+        }
+        let mut dead: Vec<(String, i64)> = Vec::new();
+        for group in ended::causes(db, LOOKED_AT).await? {
+            match dead.iter_mut().find(|(kind, _)| *kind == group.kind) {
+                Some((_, jobs)) => *jobs += group.jobs,
+                None => dead.push((group.kind, group.jobs)),
+            }
+        }
+        for (kind, jobs) in dead {
+            self.add(Condition::JobsDead, kind, format!("{jobs} dead"));
+        }
+        if config.outlet() == Outlet::Broker {
+            let waiting = backlog::events(db).await?;
+            if waiting
+                .since
+                .is_some_and(|since| now.since(since) > EVENTS_STILL)
+            {
+                let details = format!("{} wait", waiting.waiting);
+                self.add(Condition::EventsStandStill, "", details);
+            }
+        }
+        Ok(())
+    }
+
+    async fn deliveries(
+        &mut self,
+        db: &Db,
+        known: &[Attention],
+        now: Timestamp,
+    ) -> sql::Result<()> {
+        let summary = refused_deliveries::summary(db, now.minus(DAY)).await?;
+        let hour = refused_deliveries::of_hour(db, now).await?;
+        for source in SENDERS {
+            let name = source.into_str();
+            let over = summary
+                .iter()
+                .filter(|it| it.source == name && it.reason == "rate");
+            if over.clone().any(|it| now.since(it.last_at) < HOUR) {
+                let number: i64 = over.map(|it| it.deliveries).sum();
+                let details = format!("{number} in the last day");
+                self.add(Condition::DeliveriesOverRate, name, details);
+            }
+            let wrong = |it: &&Refused| {
+                it.source == name && it.reason == "signature" && it.signature != "missing"
+            };
+            let wrong: i64 = hour.iter().filter(wrong).map(|it| it.deliveries).sum();
+            if wrong >= SIGNATURES {
+                let details = format!("{wrong} in this hour");
+                self.add(Condition::SignaturesRefused, name, details);
+            }
+            // Strangers who sign nothing do not count, unless they sign as another profile does.
+            let signed = summary.iter().filter(|it| {
+                let is_signed = it.signature != "missing" || !it.header.is_empty();
+                it.source == name && is_signed && it.reason != "unavailable"
+            });
+            let refused: i64 = signed.map(|it| it.deliveries).sum();
+            let all = refused >= ALL_REFUSED
+                && deliveries::is_silent(db, source, now.minus(DAY)).await? == Some(true);
+            if all {
+                let details = format!("{refused} in the last day");
+                self.add(Condition::DeliveriesAllRefused, name, details);
+            }
+            if let Some(hours) = silent_hours(db, source, known, now).await? {
+                let details = format!("none in {hours} hours");
+                self.add(Condition::NothingCame, name, details);
+            }
+        }
+        for (source, number) in jobs::noted(db, now.minus(HOUR), LOOKED_AT).await? {
+            let details = format!("{number} in the last hour");
+            self.add(Condition::DeliveriesNotUnderstood, source, details);
+        }
+        Ok(())
+    }
+
+    async fn orders(&mut self, db: &Db) -> sql::Result<()> {
+        for (condition, reason) in [
+            (Condition::RefundFailed, Reason::RefundFailed),
+            (Condition::PaymentDisputed, Reason::Disputed),
+        ] {
+            for it in held::for_reason(db, reason, LISTED).await? {
+                let amount = it.amount.zip(it.currency);
+                let amount = amount.map(|(amount, currency)| format!("{amount} {currency}"));
+                self.add(condition, it.order_id, amount.unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    async fn endpoints(&mut self, db: &Db, now: Timestamp) -> sql::Result<()> {
+        let all = endpoints::list(db).await?;
+        for it in &all {
+            if matches!(it.state, endpoint::State::Failing | endpoint::State::Gone) {
+                let details = format!("{}, {} failed attempts", it.state.into_str(), it.failures);
+                self.add(Condition::EndpointPaused, it.id, details);
+            }
+        }
+        if findings::senders(db, &all, now).await?.is_some() {
+            self.add(Condition::WebhooksNotSent, "", "");
+        }
+        let behind = endpoints::behind(db).await?;
+        if behind > BEHIND {
+            let details = format!("{behind} events behind");
+            self.add(Condition::WebhooksBehind, "", details);
+        }
+        Ok(())
+    }
+
+    async fn privacy(&mut self, db: &Db, now: Timestamp) -> sql::Result<()> {
+        let open = privacy_requests::Filter {
+            open: true,
+            ..privacy_requests::Filter::default()
+        };
+        let open = privacy_requests::list(db, &open, MOST_REQUESTS).await?;
+        for it in &open {
+            self.request(it, now);
+        }
+        let (_, first) = privacy_requests::open_deadlines(db).await?;
+        let near = [
+            (Condition::PrivacyDeadlineNear, privacy::WARNING),
+            (Condition::PrivacyDeadlinePressing, privacy::ALARM),
+        ];
+        for (condition, length) in near {
+            if let Some(due) = first.filter(|due| *due < now.plus(length)) {
+                let details = format!("the nearest deadline is {}", due.in_words());
+                self.add(condition, "", details);
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, it: &RequestEntry, now: Timestamp) {
+        let deadline = format!("its deadline is {}", it.due_at.in_words());
+        if it.state == privacy::State::Failed.into_str() {
+            self.add(Condition::PrivacyRequestFailed, it.id, deadline);
+        } else if it.topic == privacy::Topic::ShopRedact.into_str() {
+            let begins = match it.held_until {
+                Some(at) if at > now => format!("it begins {}", at.in_words()),
+                Some(_) => "it has begun".to_owned(),
+                None if it.waits() => format!("it waits for `waybill privacy confirm`; {deadline}"),
+                None => deadline,
+            };
+            self.add(Condition::ShopErasureNear, it.id, begins);
+        } else if it.state == privacy::State::Held.into_str() {
+            self.add(Condition::PrivacyRequestHeld, it.id, deadline);
+        }
+    }
+}
+
+/// For how many hours nothing has come of a source, if that is too long for what came in the same hours a week ago, and
+/// a day or two weeks ago. Once it is, it stays so until something comes.
+async fn silent_hours(
+    db: &Db,
+    source: Source,
+    known: &[Attention],
+    now: Timestamp,
+) -> sql::Result<Option<u64>> {
+    let before = known.iter().find(|it| {
+        it.condition == Condition::NothingCame
+            && it.about == source.into_str()
+            && it.state == State::Begun
+    });
+    if let Some(before) = before {
+        let hours = now.since(before.since).as_secs() / 3600 + 1;
+        let is_silent = deliveries::is_silent(db, source, before.since.minus(HOUR)).await?;
+        return Ok((is_silent != Some(false)).then_some(hours));
+    }
+    for hours in SILENT_HOURS {
+        let period = Duration::from_hours(hours);
+        if deliveries::is_silent(db, source, now.minus(period)).await? != Some(true) {
+            break;
+        }
+        let usual = async |ago: Duration| {
+            let until = now.minus(ago);
+            let came = deliveries::came(db, source, (until.minus(period), until), USUAL + 1);
+            Ok::<bool, sql::Error>(came.await? > USUAL)
+        };
+        if usual(WEEK).await? && (usual(DAY).await? || usual(2 * WEEK).await?) {
+            return Ok(Some(hours));
+        }
+    }
+    Ok(None)
+}
+
+/// Notes that an operator knows of a condition, with an entry in the audit. False when it does not hold, or somebody has
+/// acknowledged it before.
+pub async fn acknowledge(db: &Db, by: By<'_>, condition: Condition) -> sql::Result<bool> {
+    let mut tx = db.begin().await?;
+    let acknowledged = attention::acknowledge(&mut tx, condition, by.actor).await?;
+    if acknowledged > 0 {
+        let details = json!({ "number": acknowledged });
+        let name = condition.into_str();
+        by.note(&mut tx, "attention.acknowledged", name, details)
+            .await?;
+    }
+    tx.commit().await?;
+    Ok(acknowledged > 0)
+}
