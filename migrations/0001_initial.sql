@@ -231,6 +231,9 @@ create table attention (
 create table webhook_ids (
     id uuid primary key,
     job_id uuid not null,
+    -- A part of the hash of the first body, by which another body with the same id is known. Null where the provider
+    -- signs the id.
+    body_hash bigint,
     expires_at bigint not null
 );
 

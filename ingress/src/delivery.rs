@@ -24,6 +24,7 @@ use http_body_util::BodyExt;
 use sha2::{Digest as _, Sha256};
 use store::jobs::NewJob;
 use store::orders::CHECKOUT;
+use store::webhook_ids::BodyHash;
 use tokio::time::timeout;
 
 pub use headers::Names;
@@ -64,6 +65,8 @@ const SAMPLE: &str =
 /// A verified delivery, as the job that will be stored.
 pub struct Delivery {
     pub job: NewJob,
+    /// The hash of the body, where the signature does not say to which id it belongs.
+    pub body_hash: Option<BodyHash>,
     pub budget: ByteBudgetPermit,
     /// Why the delivery has no effect although its topic or type has a handler.
     pub not_understood: Option<&'static str>,
@@ -120,8 +123,9 @@ async fn read_storefront(
     let topic = headers::topic(&parts.headers, names)?;
     let shop = known(app, headers::shop(&parts.headers, names, profile.shop)?)?;
     let webhook_id = headers::delivery_id(&parts.headers, names)?;
+    let sha256 = Sha256::digest(&body).into();
     app.limits
-        .storefront(shop.as_deref().unwrap_or(""), Sha256::digest(&body).into())?;
+        .storefront(shop.as_deref().unwrap_or(""), sha256)?;
     let read = body::storefront(profile, topic, body)?;
     let request = privacy_request(&read.topic, shop.as_deref(), &read.body)?;
     let is_of_a_shop = |request: &PrivacyRequest| !headers::is_placeholder(&request.shop);
@@ -146,8 +150,10 @@ async fn read_storefront(
     if is_sample {
         (job.state, job.deadline_at, job.body) = (State::Done, None, Bytes::new());
     }
+    let is_id_apart = profile.delivery_id == DeliveryId::Header;
     Ok(Some(Delivery {
         job,
+        body_hash: is_id_apart.then(|| BodyHash::of(sha256)),
         budget,
         not_understood: is_sample.then_some(SAMPLE),
     }))
@@ -214,6 +220,7 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
     }
     Ok(Delivery {
         job,
+        body_hash: None,
         budget,
         not_understood,
     })

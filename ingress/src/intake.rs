@@ -32,7 +32,7 @@ use store::audit;
 use store::jobs::{self, NewJob};
 use store::privacy_requests;
 use store::sql::{self, Db, is_connection_error, is_read_only};
-use store::webhook_ids::{self, Claim, DeliveryId};
+use store::webhook_ids::{self, BodyHash, Claim, DeliveryId, First, Remembered};
 
 use crate::delivery::Delivery;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -47,6 +47,9 @@ pub const CONNECTIONS: u32 = 3;
 /// How many dead connections a batch tries before it gives up: at least as many as a pool keeps
 /// idle.
 const MOST_DEAD: usize = 20;
+/// Why a delivery waits for an operator.
+const OTHER_BODY: &str = "another delivery of its shop came before with its id and another body, so the provider was \
+                          answered as to a duplicate; if this one is the provider's, requeue it";
 /// How many deliveries may wait for a batch.
 const WAITING: usize = 4096;
 /// The byte budget in KiB: how much memory the bodies that are being read or wait may take.
@@ -79,6 +82,8 @@ pub enum Verdict {
     Accepted,
     /// A delivery with this id was accepted before.
     Duplicate,
+    /// Another body with this id was accepted before, so this one is kept for an operator.
+    Held,
 }
 
 /// The error that a delivery was not stored. Its id is not remembered either.
@@ -110,6 +115,7 @@ impl Lanes {
 
 struct Waiting {
     job: NewJob,
+    body_hash: Option<BodyHash>,
     /// Why nothing is made of it.
     note: Option<&'static str>,
     answer: oneshot::Sender<Verdict>,
@@ -189,6 +195,7 @@ impl Intake {
         let (answer, verdict) = oneshot::channel();
         let waiting = Waiting {
             job: delivery.job,
+            body_hash: delivery.body_hash,
             note: delivery.not_understood,
             answer,
             _budget: delivery.budget,
@@ -369,7 +376,7 @@ impl BatchWriter {
     /// and the batch is stored on another one. After the server was away, all idle connections are
     /// dead, so this may happen several times. One that leads to a server which has become read-only is
     /// replaced once, because the address may lead to another server by now.
-    async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<HashSet<JobId>> {
+    async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<Stored> {
         if self.outage.is_on() && self.db.waiting_for_standby().await? >= MOST_ON_SERVER {
             let why = "too many commits wait for a standby of the server";
             return Err(sql::Error::Protocol(why.into()));
@@ -393,8 +400,9 @@ impl BatchWriter {
 
     /// Stores a batch in one transaction: it remembers the ids, and inserts the jobs of those that
     /// are new.
-    async fn commit(&self, batch: &[Waiting]) -> Result<HashSet<JobId>, Failed> {
-        let first = first_of_each_id(batch, self.dedupe_ttl.is_some());
+    async fn commit(&self, batch: &[Waiting]) -> Result<Stored, Failed> {
+        let waiting = batch.iter().filter(|_| self.dedupe_ttl.is_some());
+        let first = first_of_each_id(waiting.map(|it| (&it.job, it.body_hash)));
         let mut tx = self.db.begin().await.map_err(Failed::BeforeCommit)?;
         let stored = write(
             &mut tx,
@@ -410,12 +418,16 @@ impl BatchWriter {
         Ok(stored)
     }
 
-    fn answer(&self, batch: Vec<Waiting>, stored: &HashSet<JobId>) {
+    fn answer(&self, batch: Vec<Waiting>, stored: &Stored) {
         metrics::histogram!("waybill_intake_batch_size")
             .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
         for Waiting { job, answer, .. } in batch {
-            if !stored.contains(&job.id) {
-                let _ = answer.send(Verdict::Duplicate);
+            if !stored.fresh.contains(&job.id) {
+                let _ = answer.send(if stored.held.contains(&job.id) {
+                    Verdict::Held
+                } else {
+                    Verdict::Duplicate
+                });
                 continue;
             }
             let _ = answer.send(Verdict::Accepted);
@@ -452,52 +464,114 @@ impl Failed {
     }
 }
 
-/// The sorted ids of a batch, each with the delivery that brought it first.
-fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<DeliveryId, JobId> {
+/// The sorted ids of deliveries, each with the one that brought it first.
+fn first_of_each_id<'a>(
+    deliveries: impl Iterator<Item = (&'a NewJob, Option<BodyHash>)>,
+) -> BTreeMap<DeliveryId, First> {
     let mut first = BTreeMap::new();
-    if !dedupe {
-        return first;
-    }
-    for Waiting { job, .. } in batch {
-        if let Some(id) = &job.external_id {
-            let id = DeliveryId::new(job.source, id);
-            first.entry(id).or_insert(job.id);
+    for (job, body) in deliveries {
+        if let Some(id) = id_of(job) {
+            first.entry(id).or_insert(First { job: job.id, body });
         }
     }
     first
 }
 
-/// Writes a batch and returns the jobs it inserted.
+fn id_of(job: &NewJob) -> Option<DeliveryId> {
+    let id = job.external_id.as_deref()?;
+    Some(DeliveryId::new(job.source, job.shop.as_deref(), id))
+}
+
+fn claims(first: &BTreeMap<DeliveryId, First>) -> Vec<Claim> {
+    let claim = |(&id, &First { job, body }): (&DeliveryId, &First)| Claim { id, job, body };
+    first.iter().map(claim).collect()
+}
+
+/// The jobs that a batch has inserted.
+struct Stored {
+    fresh: HashSet<JobId>,
+    held: HashSet<JobId>,
+}
+
+/// Writes a batch.
 async fn write(
     tx: &mut sql::Tx,
     batch: &[Waiting],
-    first: &BTreeMap<DeliveryId, JobId>,
+    first: &BTreeMap<DeliveryId, First>,
     ttl: Option<Duration>,
     clock: &Clock,
     keys: &Keys,
-) -> sql::Result<HashSet<JobId>> {
-    let claims: Vec<Claim> = first.iter().map(|(&id, &job)| Claim { id, job }).collect();
-    let fresh = match ttl {
-        Some(ttl) => webhook_ids::remember(tx, &claims, clock.now(), ttl).await?,
-        None => HashSet::new(),
+) -> sql::Result<Stored> {
+    let (fresh, held) = match ttl {
+        Some(ttl) => {
+            let ids = webhook_ids::remember(tx, &claims(first), clock.now(), ttl).await?;
+            let others = of_another_body(batch, first, &ids);
+            (ids.fresh, remember_held(tx, others, clock, ttl).await?)
+        }
+        None => (HashSet::new(), Vec::new()),
     };
     let new: Vec<&NewJob> = batch
         .iter()
         .map(|waiting| &waiting.job)
         .filter(|job| ttl.is_none() || job.external_id.is_none() || fresh.contains(&job.id))
         .collect();
-    jobs::insert(tx, &new).await?;
+    let kept: Vec<&NewJob> = new.iter().copied().chain(&held).collect();
+    jobs::insert(tx, &kept).await?;
     for waiting in batch {
         if let Some(note) = waiting.note {
             jobs::note(tx, waiting.job.id, note).await?;
         }
     }
-    let requests = new
-        .iter()
-        .copied()
-        .filter(|job| job.queue == Queue::Privacy);
+    for job in &held {
+        jobs::note(tx, job.id, OTHER_BODY).await?;
+    }
+    let requests = kept.into_iter().filter(|job| job.queue == Queue::Privacy);
     privacy_requests::open(tx, keys, audit::STOREFRONT, &requests.collect::<Vec<_>>()).await?;
-    Ok(new.iter().map(|job| job.id).collect())
+    Ok(Stored {
+        fresh: new.iter().map(|job| job.id).collect(),
+        held: held.iter().map(|job| job.id).collect(),
+    })
+}
+
+/// The deliveries whose id came before with another body, as jobs that wait for an operator. Their own ids hold the hash
+/// of the body, so that each of them is kept once.
+fn of_another_body(
+    batch: &[Waiting],
+    first: &BTreeMap<DeliveryId, First>,
+    ids: &Remembered,
+) -> Vec<NewJob> {
+    let other = |waiting: &Waiting| {
+        // One of which nothing is made has no effect, whatever its body says.
+        let is_ready = waiting.job.state == State::Ready;
+        let id = id_of(&waiting.job).filter(|_| is_ready)?;
+        let body = waiting.body_hash?;
+        let first = ids.known.get(&id).or_else(|| first.get(&id))?.body?;
+        let external_id = waiting.job.external_id.as_deref()?;
+        (first != body).then(|| NewJob {
+            external_id: Some(format!("{external_id}/{}", body.to_hex())),
+            state: State::Dead,
+            run_at: waiting.job.created_at,
+            notified_at: None,
+            ..waiting.job.clone()
+        })
+    };
+    batch.iter().filter_map(other).collect()
+}
+
+/// Those of the deliveries that are not kept yet.
+async fn remember_held(
+    tx: &mut sql::Tx,
+    mut others: Vec<NewJob>,
+    clock: &Clock,
+    ttl: Duration,
+) -> sql::Result<Vec<NewJob>> {
+    if others.is_empty() {
+        return Ok(others);
+    }
+    let first = first_of_each_id(others.iter().map(|job| (job, None)));
+    let ids = webhook_ids::remember(tx, &claims(&first), clock.now(), ttl).await?;
+    others.retain(|job| ids.fresh.contains(&job.id));
+    Ok(others)
 }
 
 /// A message about up to [`MAX_JOBS_PER_MESSAGE`] jobs of one queue and kind.

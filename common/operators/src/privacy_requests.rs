@@ -102,16 +102,16 @@ pub async fn enter(
         created_at: by.now,
     };
     let mut tx = db.begin().await?;
-    let delivery = DeliveryId::new(source, &key);
     let claim = Claim {
-        id: delivery,
+        id: DeliveryId::new(source, Some(&shop), &key),
         job: id,
+        body: None,
     };
-    let fresh = webhook_ids::remember(&mut tx, &[claim], by.now, remembered).await?;
-    if !fresh.contains(&id) {
+    let ids = webhook_ids::remember(&mut tx, &[claim], by.now, remembered).await?;
+    if !ids.fresh.contains(&id) {
         tx.rollback().await?;
-        let known = webhook_ids::job(db, delivery).await?;
-        return Ok((known.unwrap_or(id), false));
+        let first = ids.known.get(&claim.id);
+        return Ok((first.map_or(id, |first| first.job), false));
     }
     jobs::insert(&mut tx, &[&job]).await?;
     privacy_requests::open(&mut tx, by.keys, by.actor, &[&job]).await?;

@@ -72,10 +72,10 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
     Ok(())
 }
 
-/// Notes why nothing is made of a job that was inserted as done. Nothing happens when there is no
+/// Notes why nothing is made of a job that was inserted as done, or as dead. Nothing happens when there is no
 /// such job.
 pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
-    tx.query("update jobs set last_error = $1 where state = 'done' and id = $2")
+    tx.query("update jobs set last_error = $1 where state <> 'ready' and id = $2")
         .bind(why)
         .bind(id)
         .done()

@@ -402,12 +402,13 @@ pub async fn delete_jobs(
     let deleted = tx
         .query(
             "delete from deliveries where id in ($1..)
-             returning source, coalesce(external_id, '') as external_id",
+             returning source, shop, coalesce(external_id, '') as external_id",
         )
         .bind(ids.iter().copied().collect::<Vec<_>>());
     let of = |row: &Row| {
         Ok(DeliveryId::new(
             row.get("source")?,
+            row.get::<Option<String>>("shop")?.as_deref(),
             &row.get::<String>("external_id")?,
         ))
     };

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::jobs::{Summary, summaries};
 use crate::sql::{Db, FromRow, Result, Row};
-use crate::webhook_ids::{self, DeliveryId};
+use crate::webhook_ids;
 use domain::job::{JobId, Source};
 use domain::trace::{TraceContext, TraceId, stored};
 
@@ -54,7 +54,7 @@ async fn belonging(db: &Db, id: &str, mut jobs: Vec<JobId>) -> Result<BTreeSet<T
 async fn remembered(db: &Db, id: &str) -> Result<Vec<JobId>> {
     let mut jobs = Vec::new();
     for source in [Source::Storefront, Source::Payment] {
-        jobs.extend(webhook_ids::job(db, DeliveryId::new(source, id)).await?);
+        jobs.extend(webhook_ids::jobs(db, source, id).await?);
     }
     Ok(jobs)
 }

@@ -1,12 +1,17 @@
 //! The `webhook_ids` table: the ids of accepted deliveries. The primary key decides which of two
 //! deliveries with one id is the first, however many replicas they arrive at.
 //!
-//! An id is remembered as a hash of 16 bytes, because at a hundred million of them the table and its
-//! index are twice as large with the ids themselves. Nobody has made two texts with the same 16
+//! An id is remembered as 16 bytes of hashes, because at a hundred million of them the table and its
+//! index are twice as large with the ids themselves. The first half is of the id, so that it can be found without
+//! its shop, and the second of its shop too. Nobody has made two texts with the same 16
 //! bytes of SHA-256 by searching less than some 2^64 of them, and only who has the secret of a
 //! provider can have one accepted.
+//!
+//! Where a provider does not sign the id, anybody who has captured a delivery can send its body under the id of another
+//! one. So a part of the hash of the body stands beside such an id, and a delivery whose body is another than that of the
+//! first one is told from a repetition.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -17,19 +22,51 @@ use domain::job::{JobId, Source};
 use domain::time::Timestamp;
 
 /// The id of a delivery, as it is remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(Uuid);
 
 impl DeliveryId {
-    /// `id` is the provider's; two sources may have the same one.
-    pub fn new(source: Source, id: &str) -> Self {
-        let hash = Sha256::new()
-            .chain_update(source.into_str())
-            .chain_update(":");
-        let hash = hash.chain_update(id).finalize();
-        let mut first = [0; 16];
-        first.copy_from_slice(&hash[..16]);
-        DeliveryId(Uuid::from_bytes(first))
+    /// `id` is the provider's; two sources, and two shops, may have the same one.
+    pub fn new(source: Source, shop: Option<&str>, id: &str) -> Self {
+        let of_shop = Sha256::new()
+            .chain_update(shop.unwrap_or_default())
+            .chain_update(":")
+            .chain_update(id)
+            .finalize();
+        DeliveryId(Uuid::from_u64_pair(
+            of_any_shop(source, id),
+            first_half(of_shop.into()),
+        ))
+    }
+}
+
+/// What the id of a delivery has in common for all shops.
+fn of_any_shop(source: Source, id: &str) -> u64 {
+    let hash = Sha256::new()
+        .chain_update(source.into_str())
+        .chain_update(":")
+        .chain_update(id)
+        .finalize();
+    first_half(hash.into())
+}
+
+fn first_half(hash: [u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = hash;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The part of the SHA-256 of a body by which two bodies of one id are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BodyHash(i64);
+
+impl BodyHash {
+    pub fn of(sha256: [u8; 32]) -> Self {
+        BodyHash(first_half(sha256).cast_signed())
+    }
+
+    /// It as an operator sees it.
+    pub fn to_hex(self) -> String {
+        format!("{:016x}", self.0)
     }
 }
 
@@ -44,9 +81,27 @@ impl From<DeliveryId> for Uuid {
 pub struct Claim {
     pub id: DeliveryId,
     pub job: JobId,
+    /// `None` where one id cannot come with two bodies, or is nothing to be told of if it does.
+    pub body: Option<BodyHash>,
 }
 
-/// Remembers ids for `ttl`, and returns the jobs whose id was new or had expired.
+/// What is known of the ids of a batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// The jobs whose id was new or had expired.
+    pub fresh: HashSet<JobId>,
+    /// The first deliveries of the other ids.
+    pub known: HashMap<DeliveryId, First>,
+}
+
+/// The first delivery of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    pub job: JobId,
+    pub body: Option<BodyHash>,
+}
+
+/// Remembers ids for `ttl`, and says which were new and what is known of the others.
 ///
 /// `claims` must be sorted and must have each id only once: unsorted batches of two replicas
 /// would deadlock. An id that another transaction is writing is waited for, so a duplicate is known as
@@ -56,23 +111,43 @@ pub async fn remember(
     claims: &[Claim],
     now: Timestamp,
     ttl: Duration,
-) -> Result<HashSet<JobId>> {
+) -> Result<Remembered> {
     // Deadlocks are rare, and a batch that one has ended is written again, so tests would notice them only by luck.
     debug_assert!(claims.is_sorted(), "the ids of a batch are sorted");
     let mut fresh = insert(tx, claims, now, ttl).await?;
     if fresh.len() == claims.len() {
-        return Ok(fresh);
+        let known = HashMap::new();
+        return Ok(Remembered { fresh, known });
     }
     let known = claims.iter().filter(|claim| !fresh.contains(&claim.job));
-    let known: Vec<Claim> = known.copied().collect();
-    if remove_expired(tx, &known, now).await? {
-        fresh.extend(insert(tx, &known, now, ttl).await?);
+    let mut known: Vec<Claim> = known.copied().collect();
+    let (mut first, mut is_any_expired) = (HashMap::new(), false);
+    let rows = tx
+        .query("select id, job_id, body_hash, expires_at from webhook_ids where id in ($1..)")
+        .bind(known.iter().map(|claim| claim.id.0).collect::<Vec<_>>())
+        .fetch_all()
+        .await?;
+    for row in &rows {
+        is_any_expired |= row.get::<Timestamp>("expires_at")? <= now;
+        let body = row.get::<Option<i64>>("body_hash")?.map(BodyHash);
+        let job = row.get("job_id")?;
+        first.insert(DeliveryId(row.get("id")?), First { job, body });
     }
-    Ok(fresh)
+    // Housekeeping may have deleted one that has expired.
+    if is_any_expired || first.len() < known.len() {
+        remove_expired(tx, &known, now).await?;
+        fresh.extend(insert(tx, &known, now, ttl).await?);
+        known.retain(|claim| fresh.contains(&claim.job));
+        for claim in known {
+            first.remove(&claim.id);
+        }
+    }
+    let known = first;
+    Ok(Remembered { fresh, known })
 }
 
-/// Deletes those of the ids that have expired. True if there were any.
-async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<bool> {
+/// Deletes those of the ids that have expired.
+async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<()> {
     let ids: Vec<Uuid> = known.iter().map(|claim| claim.id.0).collect();
     let expired: Vec<Uuid> = tx
         .query(
@@ -85,11 +160,8 @@ async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<
         .bind(ids)
         .all(|row| row.get("id"))
         .await?;
-    if expired.is_empty() {
-        return Ok(false);
-    }
     delete(tx, expired).await?;
-    Ok(true)
+    Ok(())
 }
 
 async fn delete(tx: &mut Tx, ids: Vec<Uuid>) -> Result<u64> {
@@ -110,6 +182,7 @@ async fn insert(
         [
             column("id", claim.id.0),
             column("job_id", claim.job),
+            column("body_hash", claim.body.map(|it| it.0)),
             column("expires_at", now.plus(ttl)),
         ]
     });
@@ -123,11 +196,13 @@ async fn insert(
     rows.iter().map(|row| row.get("job_id")).collect()
 }
 
-/// The job that a delivery with this id became.
-pub async fn job(db: &Db, id: DeliveryId) -> Result<Option<JobId>> {
-    db.query("select job_id from webhook_ids where id = $1")
-        .bind(id.0)
-        .first(|row| row.get("job_id"))
+/// The jobs that the deliveries of any shop with this id became. Two shops seldom have the same one.
+pub async fn jobs(db: &Db, source: Source, id: &str) -> Result<Vec<JobId>> {
+    let half = of_any_shop(source, id);
+    db.query("select job_id from webhook_ids where id >= $1 and id <= $2 order by id")
+        .bind(Uuid::from_u64_pair(half, 0))
+        .bind(Uuid::from_u64_pair(half, u64::MAX))
+        .all(|row| row.get("job_id"))
         .await
 }
 

@@ -137,10 +137,10 @@ pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Respon
             return Ok(ok());
         };
         match accept(&app, delivery, app.config.storefront_profile.name).await? {
-            Verdict::Duplicate if app.config.duplicate_status == 409 => {
+            Verdict::Duplicate | Verdict::Held if app.config.duplicate_status == 409 => {
                 Err(Error::Duplicate.into())
             }
-            Verdict::Duplicate | Verdict::Accepted => Ok(ok()),
+            Verdict::Duplicate | Verdict::Held | Verdict::Accepted => Ok(ok()),
         }
     };
     answered(&app, Source::Storefront, &sender, answer.await)
@@ -161,8 +161,9 @@ pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response 
 async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<Verdict, Refused> {
     let (job, not_understood) = (&delivery.job, delivery.not_understood);
     let (source, version) = (job.source, job.api_version.clone());
-    let is_known = Kind::of(job.source, &job.kind).is_some();
-    let known = if is_known { "yes" } else { "no" };
+    let kind = Kind::of(job.source, &job.kind);
+    let known = if kind.is_some() { "yes" } else { "no" };
+    let id = job.id;
     tracing::debug!(
         job = %job.id, kind = job.kind, request_id = job.trace.clone().unwrap_or_else(|| job.id.to_string()),
         trace_id = %job.traceparent.map_or(TraceId::of(job.id), TraceContext::trace_id),
@@ -181,6 +182,20 @@ async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<
             if let Some(why) = not_understood {
                 count_not_understood(app, source, profile, why);
             }
+        }
+        Verdict::Held => {
+            let kind = kind.map(|kind| kind.to_string()).unwrap_or_default();
+            metrics::counter!(
+                "waybill_deliveries_held_total", "source" => source.into_str(),
+                "kind" => kind.clone()
+            )
+            .increment(1);
+            tracing::warn!(
+                job = %id, kind,
+                "a delivery came with the id of an earlier one and another body; it is kept, and \
+                 `waybill dead requeue` runs it"
+            );
+            app.measures.delivery(measures::Delivery::Duplicate);
         }
         Verdict::Duplicate => {
             app.measures.delivery(measures::Delivery::Duplicate);

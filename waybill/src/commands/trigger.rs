@@ -21,7 +21,7 @@ use store::jobs::{self, Summary};
 use store::orders::view::Order;
 use store::orders::{self, OrderLookup};
 use store::sql::Db;
-use store::webhook_ids::{self, DeliveryId};
+use store::webhook_ids;
 
 use crate::commands::{client, database, misused, quoted};
 use crate::table;
@@ -302,8 +302,8 @@ async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
     let clock = Clock::system();
     let until = clock.now().plus(PATIENCE);
     let job = loop {
-        let id = DeliveryId::new(delivery.source, &delivery.id);
-        let Some(id) = webhook_ids::job(db, id).await? else {
+        let jobs = webhook_ids::jobs(db, delivery.source, &delivery.id).await?;
+        let Some(id) = jobs.into_iter().next() else {
             break None;
         };
         let Some(job) = jobs::show(db, id).await? else {

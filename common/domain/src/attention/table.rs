@@ -217,7 +217,7 @@ impl Condition {
                 command: "waybill dead summary",
                 page: "/dead",
                 rules: &[rule!(
-                    r#"sum by (queue, kind) (increase(waybill_jobs_run_total{outcome="dead"}[1h])) > 0"#,
+                    r#"sum by (queue, kind) (increase(waybill_jobs_run_total{outcome="dead"}[1h])) > 0 or sum by (kind) (increase(waybill_deliveries_held_total[1h])) > 0"#,
                     "",
                 )],
                 ..TICKET

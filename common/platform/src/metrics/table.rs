@@ -237,6 +237,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Ingress,
+        "waybill_deliveries_held_total",
+        &["source", "kind"],
+        "Deliveries whose id was known with another body, which wait for `waybill dead requeue`",
+    ),
+    counter(
+        Ingress,
         "waybill_console_sign_ins_refused_total",
         &[],
         "Refused tries to sign in to the console",

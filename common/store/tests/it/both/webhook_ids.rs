@@ -7,7 +7,9 @@ use domain::job::{JobId, Source};
 use domain::time::Timestamp;
 use store::migrations;
 use store::sql::Db;
-use store::webhook_ids::{Claim, DeliveryId, forget, forget_expired, job, remember};
+use store::webhook_ids::{
+    BodyHash, Claim, DeliveryId, First, forget, forget_expired, jobs, remember,
+};
 use uuid::{Uuid, uuid};
 
 use super::migrations::Own;
@@ -20,7 +22,7 @@ fn nth(job: u128) -> JobId {
 }
 
 fn id(text: &str) -> DeliveryId {
-    DeliveryId::new(Source::Storefront, text)
+    DeliveryId::new(Source::Storefront, None, text)
 }
 
 /// Remembers deliveries, each an id and its job, and returns the jobs of those that are new.
@@ -28,13 +30,19 @@ async fn new_of(db: &Db, deliveries: &[(&str, u128)], now: Timestamp) -> HashSet
     let claims = deliveries.iter().map(|(text, job)| Claim {
         id: id(text),
         job: nth(*job),
+        body: None,
     });
     let mut claims: Vec<Claim> = claims.collect();
     claims.sort_unstable();
     let mut tx = db.begin().await.unwrap();
     let fresh = remember(&mut tx, &claims, now, TTL).await.unwrap();
     tx.commit().await.unwrap();
-    fresh
+    fresh.fresh
+}
+
+/// The job of an id.
+async fn job(db: &Db, text: &str) -> Option<JobId> {
+    jobs(db, Source::Storefront, text).await.unwrap().pop()
 }
 
 async fn with_tables() -> Own {
@@ -44,12 +52,70 @@ async fn with_tables() -> Own {
 }
 
 #[test]
-fn an_id_is_remembered_as_the_first_half_of_its_hash_with_its_source() {
-    // printf 'storefront:1' | sha256sum
-    let first = uuid!("c4b0d8f2-34a7-72e9-e0e0-7950ddef260f");
-    assert_eq!(Uuid::from(id("1")), first);
-    assert_ne!(DeliveryId::new(Source::Payment, "1"), id("1"));
+fn an_id_is_remembered_as_parts_of_two_hashes() {
+    // printf 'storefront:1' | sha256sum; printf ':1' | sha256sum; printf 'a.example:1' | sha256sum
+    assert_eq!(
+        Uuid::from(id("1")),
+        uuid!("c4b0d8f2-34a7-72e9-882e-0dabc11b4d21")
+    );
+    let of_shop = DeliveryId::new(Source::Storefront, Some("a.example"), "1");
+    assert_eq!(
+        Uuid::from(of_shop),
+        uuid!("c4b0d8f2-34a7-72e9-2eba-795d1940eb5e")
+    );
+    assert_ne!(DeliveryId::new(Source::Payment, None, "1"), id("1"));
     assert_ne!(id("2"), id("1"));
+}
+
+#[tokio::test]
+async fn two_shops_may_have_one_id_and_both_are_found_by_it() {
+    let own = with_tables().await;
+    let shops = [None, Some("a.example"), Some("b.example")];
+    let mut claims: Vec<Claim> = (1..)
+        .zip(shops)
+        .map(|(job, shop)| Claim {
+            id: DeliveryId::new(Source::Storefront, shop, "1"),
+            job: nth(job),
+            body: None,
+        })
+        .collect();
+    claims.sort_unstable();
+    let mut tx = own.db.begin().await.unwrap();
+    let ids = remember(&mut tx, &claims, NOW, TTL).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(ids.fresh, [1, 2, 3].map(nth).into());
+    let found = jobs(&own.db, Source::Storefront, "1").await.unwrap();
+    assert_eq!(found.into_iter().collect::<HashSet<_>>(), ids.fresh);
+    assert!(
+        jobs(&own.db, Source::Payment, "1")
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    own.end().await;
+}
+
+#[tokio::test]
+async fn of_a_known_id_the_first_job_and_its_body_are_told() {
+    let own = with_tables().await;
+    let claim = |job, body| Claim {
+        id: id("1"),
+        job: nth(job),
+        body: Some(BodyHash::of([body; 32])),
+    };
+    for (job, body) in [(1, 7), (2, 8)] {
+        let mut tx = own.db.begin().await.unwrap();
+        let ids = remember(&mut tx, &[claim(job, body)], NOW, TTL).await;
+        tx.commit().await.unwrap();
+        let known = ids.unwrap().known;
+        let first = First {
+            job: nth(1),
+            body: Some(BodyHash::of([7; 32])),
+        };
+        let expected = (job > 1).then_some((id("1"), first));
+        assert_eq!(known, expected.into_iter().collect());
+    }
+    own.end().await;
 }
 
 #[tokio::test]
@@ -61,10 +127,10 @@ async fn the_first_delivery_of_an_id_is_new_and_no_other_is() {
     let fresh = new_of(&own.db, &[("a", 4), ("b", 5), ("c", 6)], NOW).await;
     assert_eq!(fresh, [6].map(nth).into());
     for (text, first) in [("a", 1), ("b", 2), ("c", 6)] {
-        let known = job(&own.db, id(text)).await.unwrap();
+        let known = job(&own.db, text).await;
         assert_eq!(known, Some(nth(first)), "{text}");
     }
-    assert_eq!(job(&own.db, id("d")).await.unwrap(), None);
+    assert_eq!(job(&own.db, "d").await, None);
     own.end().await;
 }
 
@@ -76,7 +142,7 @@ async fn an_id_is_new_again_as_soon_as_its_time_is_over() {
     assert!(new_of(&own.db, &[("a", 4)], before).await.is_empty());
     let fresh = new_of(&own.db, &[("a", 5), ("d", 6)], NOW.plus(TTL)).await;
     assert_eq!(fresh, [5, 6].map(nth).into());
-    assert_eq!(job(&own.db, id("a")).await.unwrap(), Some(nth(5)));
+    assert_eq!(job(&own.db, "a").await, Some(nth(5)));
     assert!(new_of(&own.db, &[("a", 7)], NOW.plus(TTL)).await.is_empty());
     own.end().await;
 }
@@ -110,10 +176,7 @@ async fn expired_ids_are_deleted_the_oldest_first_and_no_more_than_asked_for() {
     // The first four have expired by now, the last of them at this moment.
     let now = seconds(3).plus(TTL);
     assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 3);
-    let left = async |nth: u64| {
-        let known = job(&own.db, id(&format!("id {nth}"))).await.unwrap();
-        known.is_some()
-    };
+    let left = async |nth: u64| job(&own.db, &format!("id {nth}")).await.is_some();
     assert!(!left(2).await && left(3).await);
     assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 1);
     assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 0);

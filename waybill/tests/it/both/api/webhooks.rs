@@ -62,6 +62,63 @@ async fn the_same_id_again_is_a_duplicate_and_makes_no_second_job() {
 }
 
 #[tokio::test]
+async fn two_shops_may_have_one_delivery_id() {
+    let service = service().without_workers().start().await;
+    for shop in [SHOP, "other.example"] {
+        let delivery = order("orders/create", 1).id("w-1").of_shop(shop);
+        is(&service, &delivery, 200, OK).await;
+        is(&service, &delivery, 409, DUPLICATE).await;
+    }
+    assert_eq!(service.jobs(State::Ready).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn another_body_with_a_known_id_is_kept_once_and_run_when_an_operator_says_so() {
+    let service = service().start().await;
+    let captured = order("orders/create", 1);
+    is(&service, &captured.clone().id("w-1"), 200, OK).await;
+    for nth in 2..5 {
+        // Somebody sends a captured body under the ids that come next, before the provider uses them.
+        let id = format!("w-{nth}");
+        is(&service, &captured.clone().id(&id), 200, OK).await;
+        let real = order("orders/create", nth).id(&id);
+        for _ in 0..3 {
+            is(&service, &real, 409, DUPLICATE).await;
+        }
+        is(&service, &captured.clone().id(&id), 409, DUPLICATE).await;
+    }
+    assert_eq!(service.jobs(State::Dead).await, 3);
+    assert_eq!(service.count("select count(*) as n from orders").await, 1);
+    let list = said(&service, &["dead", "list"]).await;
+    assert!(list.contains("another body"), "{list}");
+    said(
+        &service,
+        &["dead", "requeue", "--kind", "orders/create", "--yes"],
+    )
+    .await;
+    eventually("the deliveries are run", async || {
+        service.count("select count(*) as n from orders").await == 4
+    })
+    .await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_bodies_with_one_id_in_one_batch_both_are_kept() {
+    let service = service().without_workers().start().await;
+    let posts = (1..=20).map(|seed| order("orders/create", seed).id("w-1"));
+    let posts: Vec<Delivery> = posts.collect();
+    let answers = join_all(posts.iter().map(|post| service.answer(post))).await;
+    let accepted = answers.iter().filter(|(status, _)| *status == 200);
+    assert_eq!(accepted.count(), 1, "{answers:?}");
+    let kept = service.jobs(State::Ready).await + service.jobs(State::Dead).await;
+    assert_eq!(kept, 20);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_duplicate_may_be_answered_200_instead() {
     let service = service()
         .setting("WEBHOOK_DUPLICATE_STATUS", "200")
