@@ -120,6 +120,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "cancelled_at": null,
             "cancel_reason": null,
             "superseded_by": null,
+            "test": false,
             "updated_at": "(time)",
         })
     );
