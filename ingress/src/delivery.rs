@@ -13,6 +13,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use domain::job::{Kind, Queue, Source, State};
@@ -21,6 +22,7 @@ use domain::profile::{Bodies, DeliveryId, PaymentProfile, StorefrontProfile};
 use domain::signature::{Signature, SignatureError};
 use domain::time::Timestamp;
 use http_body_util::BodyExt;
+use providers::is_loopback;
 use sha2::{Digest as _, Sha256};
 use store::jobs::NewJob;
 use store::orders::CHECKOUT;
@@ -46,6 +48,14 @@ const STANDARD_TOLERANCE: u64 = 300;
 
 /// The form that `WooCommerce` sends when a webhook is set up has at most so many bytes.
 const LONGEST_PING: u64 = 64;
+
+/// What tunnels and proxies add to a request.
+const FORWARDED: [&str; 4] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
 
 /// Why an event without its object is not understood where the provider's API is not configured.
 const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then requeue it";
@@ -92,6 +102,7 @@ async fn read_storefront(
 ) -> Result<Option<Delivery>, Refused> {
     let profile = app.config.storefront_profile;
     let names = &app.headers.storefront;
+    from_this_machine(app, Source::Storefront, parts)?;
     let announced = announced(app, &parts.headers)?;
     let refused = |why| Refused::signature(Source::Storefront, profile.name, &parts.headers, why);
     let signature = headers::signature(
@@ -172,6 +183,7 @@ pub async fn payment(app: &App, request: Request) -> Result<Delivery, Refused> {
 async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, Refused> {
     let profile = app.config.payment_profile;
     let names = &app.headers.payment;
+    from_this_machine(app, Source::Payment, parts)?;
     let announced = announced(app, &parts.headers)?;
     let refused = |why| Refused::signature(Source::Payment, profile.name, &parts.headers, why);
     let signature = headers::signature(
@@ -319,6 +331,26 @@ fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
         (_, None) => Ok(None),
         (shops, Some(shop)) if shops.contains(&shop) => Ok(Some(shop)),
         _ => Err(Error::ShopUnknown),
+    }
+}
+
+/// Refuses a request that came through a tunnel or a proxy while the source has the public secret of a development
+/// start, with which everybody can sign.
+fn from_this_machine(app: &App, source: Source, parts: &Parts) -> Result<(), Error> {
+    if !app.config.has_public_secret(source) {
+        return Ok(());
+    }
+    let is_forwarded = FORWARDED
+        .iter()
+        .any(|name| parts.headers.contains_key(*name));
+    let host = parts.headers.get(header::HOST);
+    let host = host.map(|host| host.to_str().unwrap_or_default());
+    let host = host.or(parts.uri.authority().map(Authority::as_str));
+    let is_ours = host.is_some_and(|host| is_loopback(&format!("http://{host}")));
+    if is_ours && !is_forwarded {
+        Ok(())
+    } else {
+        Err(Error::NotThisMachine)
     }
 }
 

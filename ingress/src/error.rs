@@ -53,6 +53,9 @@ errors! {
     BodyTooSlow: REQUEST_TIMEOUT - "body" "Request body took too long";
     ContentEncoding: UNSUPPORTED_MEDIA_TYPE - "encoding"
         "Content-Encoding is not supported; send the body as it was signed";
+    /// It came from elsewhere, and its signature is made with the public secret of a development start.
+    NotThisMachine: MISDIRECTED_REQUEST - "development"
+        "The public secret of a development start is good for this machine alone; set a signing secret of your own";
     TopicHeader: UNPROCESSABLE_ENTITY - "header"
         "X-Storefront-Topic is missing or is not a topic like orders/create";
     ShopHeader: UNPROCESSABLE_ENTITY - "header" "X-Storefront-Shop-Domain is not a domain";

@@ -252,6 +252,16 @@ impl Config {
         }
     }
 
+    /// Whether a source's signatures are made with the public secret of a development start.
+    pub fn has_public_secret(&self, source: Source) -> bool {
+        let setting = match source {
+            Source::Storefront => "STOREFRONT_WEBHOOK_SECRET",
+            Source::Payment => "PAYMENT_WEBHOOK_SECRET",
+            Source::Internal => return false,
+        };
+        self.weak_secrets.contains(&(setting, Weakness::Public))
+    }
+
     /// Whether clients reach it over a network and without encryption.
     pub fn is_public_in_clear(&self) -> bool {
         self.public_url.starts_with("http://") && !is_loopback(&self.public_url)

@@ -103,6 +103,10 @@ impl Refused {
             }
             (_, Some(_)) if is_storefront => "STOREFRONT_WEBHOOK_SECRET to the provider's",
             (_, Some(_)) => "PAYMENT_WEBHOOK_SECRET to the provider's",
+            (Error::NotThisMachine, _) if is_storefront => {
+                "STOREFRONT_WEBHOOK_SECRET to one of your own"
+            }
+            (Error::NotThisMachine, _) => "PAYMENT_WEBHOOK_SECRET to one of your own",
             (Error::ShopUnknown, _) => "STOREFRONT_SHOPS to this shop too",
             (Error::PrivacyBody | Error::PrivacyShop, _) => {
                 "ask the storefront what was requested, and begin it by `waybill privacy request`, \

@@ -30,7 +30,8 @@ use crate::request_id::RequestId;
 use server::client_address;
 
 /// The errors of every delivery, in the order of the checks.
-const OF_A_DELIVERY: [Error; 8] = [
+const OF_A_DELIVERY: [Error; 9] = [
+    Error::NotThisMachine,
     Error::ContentEncoding,
     Error::BodyTooLarge,
     Error::BodyTooSlow,
@@ -227,7 +228,8 @@ fn count_not_understood(app: &App, source: Source, profile: &'static str, why: &
 }
 
 /// One error of each reason for which a delivery may be refused.
-const REASONS: [Error; 9] = [
+const REASONS: [Error; 10] = [
+    Error::NotThisMachine,
     Error::StorefrontSignature,
     Error::BodyTooLarge,
     Error::BodyIncomplete,

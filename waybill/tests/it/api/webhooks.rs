@@ -1,6 +1,8 @@
 //! `POST /api/webhooks/storefront` and `/payment`: signatures, headers, bodies and limits.
 
+use config::DEVELOPMENT_PAYMENT_SECRET;
 use domain::job::State;
+use domain::signature::sign_payment;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -78,6 +80,38 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
         2,
         "nothing refused was stored or remembered"
     );
+    service.stop().await;
+}
+
+/// Somebody who runs it on their machine, behind a tunnel, with a secret of their own for the storefront alone.
+#[tokio::test]
+async fn the_public_secret_of_a_development_start_is_good_for_this_machine_alone() {
+    let service = service()
+        .setting("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET)
+        .without_workers()
+        .start()
+        .await;
+    let at = service.parts.clock.now().unix_seconds();
+    let signed = |id| {
+        let event = event(id);
+        let signature = sign_payment(DEVELOPMENT_PAYMENT_SECRET, at, &event.body);
+        event.header("Payment-Signature", signature)
+    };
+    is(&service, &signed("evt_1"), 200, OK).await;
+    let ways = [
+        ("Host", "waybill.tunnel.example"),
+        ("X-Forwarded-For", "203.0.113.7"),
+        ("X-Forwarded-Host", "waybill.tunnel.example"),
+        ("Forwarded", "for=203.0.113.7"),
+    ];
+    for (name, value) in ways {
+        let (status, body) = service.answer(&signed("evt_2").also(name, value)).await;
+        assert_eq!(status, 421, "{name}");
+        assert!(body.contains("set a signing secret of your own"), "{body}");
+        let own = order("orders/create", 1).also(name, value);
+        is(&service, &own, 200, OK).await;
+    }
+    assert_eq!(service.jobs(State::Ready).await, 1 + 4);
     service.stop().await;
 }
 

@@ -148,21 +148,6 @@ fn crash_points() -> String {
     table(&["point", "what was done"], rows)
 }
 
-/// The defects of `scripts/wrong-builds`: each file begins with the sentence that says what it makes wrong.
-fn wrong_builds() -> String {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for entry in std::fs::read_dir(root().join("scripts/wrong_builds")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|it| it == "patch") {
-            let name = path.file_stem().unwrap().to_str().unwrap();
-            let text = std::fs::read_to_string(&path).unwrap();
-            rows.push(vec![code(name), text.lines().next().unwrap().to_owned()]);
-        }
-    }
-    rows.sort();
-    table(&["defect", "what it makes wrong"], rows)
-}
-
 /// What operators are told of (W), and what Prometheus is (P).
 fn conditions() -> String {
     let rows = Condition::ALL.into_iter().map(|condition| {
@@ -340,7 +325,6 @@ async fn tables() -> Vec<Table> {
         table("metrics of workers", metrics(By::Worker)),
         table("endpoints", endpoints(&document)),
         table("commands", commands),
-        table("wrong builds", wrong_builds()),
     ]
 }
 
