@@ -51,8 +51,9 @@ fn of_any_shop(source: Source, id: &str) -> u64 {
 }
 
 fn first_half(hash: [u8; 32]) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = hash;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash[..8]);
+    u64::from_be_bytes(first)
 }
 
 /// The part of the SHA-256 of a body by which two bodies of one id are told apart.

@@ -39,7 +39,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         acts: vec![Act::of(
             &visit,
             Role::Operator,
-            "Let a queue, the calls to a provider, a shop, or what is told of a condition wait for a while.",
+            "Let a queue, calls to a provider, a shop, or what is told of a condition wait.",
             Button::asks("Pause something", format!("{HERE}/begin")),
             "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
         )],

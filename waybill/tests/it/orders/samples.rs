@@ -395,6 +395,7 @@ async fn a_recorded_cancellation_with_its_refund_is_shown_in_full() {
             "cancelled_at": "2023-03-24T22:08:18.000Z",
             "cancel_reason": "other",
             "superseded_by": null,
+            "test": false,
         })
     );
     service.stop().await;
@@ -451,6 +452,7 @@ async fn a_recorded_draft_order_of_nobody_is_shown_in_full() {
             "cancelled_at": null,
             "cancel_reason": null,
             "superseded_by": null,
+            "test": false,
         })
     );
     service.stop().await;
@@ -533,6 +535,7 @@ async fn a_partly_shipped_order_that_is_cancelled_is_shown_in_full() {
             "cancelled_at": "2027-01-15T07:00:09.000Z",
             "cancel_reason": "customer",
             "superseded_by": null,
+            "test": false,
         })
     );
     service.stop().await;
