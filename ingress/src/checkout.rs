@@ -34,7 +34,7 @@ use platform::trace;
 use providers::payment::{self, CURRENCIES, CreatedSession, NewSession, Payment};
 use providers::{CallFailure, storefront};
 use store::checkouts::{self, Checkout, NewCheckout, Payability, PaymentPage, Refusal, State};
-use store::orders::checkout_key;
+use store::orders::{CHECKOUT, checkout_key};
 use uuid::Uuid;
 
 use self::problem::{CheckoutError, CheckoutProblem};
@@ -202,7 +202,8 @@ fn priced(
 /// Step 3. Returns the checkout of whoever was first with this idempotency key.
 async fn begin(app: &App, new: &NewCheckout<'_>) -> Result<Checkout, Error> {
     // Drawn before the transaction is opened, because it takes time.
-    let code = flows::orders::draw(&app.config, new.order_id).map_err(|_| Error::Internal)?;
+    let key = (CHECKOUT.to_owned(), new.order_id);
+    let code = flows::orders::draw(app.context(), &key).map_err(|_| Error::Internal)?;
     let mut outbox = Outbox::of_request(app.context(), trace::current());
     let mut tx = app.db.begin().await?;
     if !flows::checkout::begin(&mut outbox, &mut tx, new, code).await? {

@@ -41,7 +41,7 @@ use domain::job::Source;
 use domain::notification::Templates;
 use domain::order;
 use domain::origins::Origins;
-use domain::profile::{self, Headers, PaymentProfile, Rate, StorefrontProfile};
+use domain::profile::{self, Headers, OrderIds, PaymentProfile, Rate, StorefrontProfile};
 use domain::signature::Secrets;
 use platform::logs::LogFormat;
 use platform::token::Token;
@@ -171,6 +171,8 @@ pub struct Config {
     pub qr: QrConfig,
     /// Whether the pages that QR codes lead to are served.
     pub public_pages: bool,
+    /// Whether the links to the pages of new orders have a code, without which they do not open.
+    pub page_codes: bool,
     pub job_retention: Duration,
     pub notification_retention: Duration,
     pub event_retention: Duration,
@@ -562,7 +564,7 @@ impl<'a> Reader<'a> {
         let order_policy = self.order_policy(development);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
-        let public_pages = self.flag("PUBLIC_PAGES");
+        let pages = self.pages(storefront_profile);
         let retention = self.number("JOB_RETENTION_DAYS", 1, 3650);
         let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
         let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
@@ -622,7 +624,8 @@ impl<'a> Reader<'a> {
             order_policy: order_policy?,
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
-            public_pages: public_pages?,
+            public_pages: pages?.0,
+            page_codes: pages?.1,
             job_retention: days(retention?),
             notification_retention: days(notification_retention?),
             event_retention: days(event_retention?),
@@ -795,6 +798,17 @@ impl<'a> Reader<'a> {
             services_that_ship: services_that_ship?,
             ships_tests: development,
         })
+    }
+
+    /// Whether there are public pages, and whether those of new orders ask for the code of their links.
+    fn pages(&mut self, profile: Option<&StorefrontProfile>) -> Option<(bool, bool)> {
+        const NAME: &str = "PUBLIC_PAGES";
+        const WITH_CODE: &str = "with_code";
+        match self.settings.get(NAME).map(str::trim) {
+            None => Some((true, profile?.order_ids == OrderIds::CountUp)),
+            Some(WITH_CODE) => Some((true, true)),
+            Some(_) => Some((self.flag(NAME)?, false)),
+        }
     }
 
     /// Names that are separated by commas.

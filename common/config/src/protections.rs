@@ -5,6 +5,8 @@
 //! this list, so that nobody switches a protection off without knowing it. Protections that cannot
 //! be switched off are not in the list; docs/security.md describes them.
 
+use domain::profile::OrderIds;
+
 use crate::database::{self, Encryption};
 use crate::{Config, Weakness, env_file, private_files};
 
@@ -61,6 +63,18 @@ pub const PROTECTIONS: &[Protection] = &[
                it again under any shop, known or made up",
         advice: "Set it to the domain of your shop. It is best to run one Waybill for each shop.",
         state: |config| off_if(config.storefront_shops.is_empty()),
+    },
+    Protection {
+        name: "pages of orders",
+        setting: "PUBLIC_PAGES",
+        open: "where the ids of orders count up, anybody can look through the states, amounts and tracking numbers of all",
+        advice: "Set it to with_code. Orders that are known already keep their open links; `waybill orders new-link` \
+                 gives one of them a link with a code.",
+        state: |config| match config.storefront_profile.order_ids {
+            OrderIds::Random => State::Unused,
+            _ if !config.public_pages => State::Unused,
+            OrderIds::CountUp | OrderIds::Unknown => off_if(!config.page_codes),
+        },
     },
     Protection {
         name: "age of payment signatures",

@@ -296,10 +296,9 @@ pub const SETTINGS: &[Setting] = &[
         "H",
         "How much of a QR code may be damaged: L, M, Q or H for 7, 15, 25 or 30 %",
     ),
-    defaulting(
+    setting(
         "PUBLIC_PAGES",
-        "true",
-        "Serve the pages that QR codes lead to",
+        "Serve the pages that QR codes lead to; with_code: those of new orders by their whole link. Unset: with_code for woocommerce, else true",
     ),
     defaulting(
         "JOB_RETENTION_DAYS",

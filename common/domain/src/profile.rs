@@ -22,6 +22,7 @@ pub struct StorefrontProfile {
     pub bodies: Bodies,
     /// The answer to a delivery that came before, where `WEBHOOK_DUPLICATE_STATUS` is not set.
     pub duplicate_status: u16,
+    pub order_ids: OrderIds,
     /// What a shop may send where `STOREFRONT_RATE_PER_SECOND` is not set.
     pub rate: Rate,
     /// Where its API expects the access token. `None`: its API is not one that we call.
@@ -110,6 +111,14 @@ pub enum DeliveryId {
     HeaderAndBody,
 }
 
+/// Whether whoever has the id of one order knows those of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderIds {
+    Random,
+    CountUp,
+    Unknown,
+}
+
 /// What the header of the shop holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shop {
@@ -170,6 +179,7 @@ const fn generic() -> StorefrontProfile {
         topics: &[],
         bodies: Bodies::Plain,
         duplicate_status: 409,
+        order_ids: OrderIds::Unknown,
         // The limit of the specification.
         rate: Rate {
             per_second: 2,
@@ -214,6 +224,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
             api_version: Some("x-shopify-api-version"),
         },
         duplicate_status: 200,
+        order_ids: OrderIds::Random,
         rate: BUSY,
         token_header: Some("X-Shopify-Access-Token"),
         setup: Setup {
@@ -247,6 +258,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         bodies: Bodies::WooCommerce,
         // It switches a webhook off after five answers that are not 2xx.
         duplicate_status: 200,
+        order_ids: OrderIds::CountUp,
         rate: BUSY,
         token_header: None,
         setup: Setup {
@@ -274,6 +286,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         topics: DOTTED,
         bodies: Bodies::Enveloped,
         duplicate_status: 200,
+        order_ids: OrderIds::Unknown,
         setup: STANDARD,
         ..generic()
     },

@@ -28,7 +28,8 @@ pub fn mail(letter: &Letter, config: &Config) -> Mail {
         let order_id = order.key.1.to_string();
         let currency = letter.amount.currency.as_str();
         let hundredths = parse_amount(&amount).ok()?;
-        config.qr.payment(&order_id, hundredths, currency).ok()
+        let qr = config.qr.opened_by(letter.page_code.as_deref());
+        qr.payment(&order_id, hundredths, currency).ok()
     });
     config.templates.payment_failed(&PaymentFailed {
         amount: letter.amount,

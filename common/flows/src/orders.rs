@@ -31,7 +31,7 @@ use store::orders::records;
 use store::sql::{self, Tx};
 use store::tracking_numbers;
 
-pub use codes::draw;
+pub use codes::{draw, new_link};
 pub use deliveries::{Task, apply, prepare};
 
 use crate::Result;

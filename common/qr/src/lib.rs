@@ -68,6 +68,8 @@ pub struct QrConfig {
     box_size: u32,
     border: u32,
     level: Level,
+    /// What the pages of the order of these codes ask for.
+    page_code: Option<String>,
 }
 
 /// A setting that cannot be used.
@@ -193,7 +195,17 @@ impl QrConfig {
             box_size,
             border,
             level,
+            page_code: None,
         })
+    }
+
+    /// The same configuration for an order whose pages open with this code alone.
+    #[must_use]
+    pub fn opened_by(&self, code: Option<&str>) -> Self {
+        Self {
+            page_code: code.map(ToOwned::to_owned),
+            ..self.clone()
+        }
     }
 
     /// The same configuration with another error correction level, for one code.
@@ -213,7 +225,8 @@ impl QrConfig {
     ) -> Result<Self, Vec<QrConfigError>> {
         let box_size = box_size.unwrap_or(self.box_size);
         let border = border.unwrap_or(self.border);
-        Self::new(&self.base_url, box_size, border, self.level)
+        let sized = Self::new(&self.base_url, box_size, border, self.level)?;
+        Ok(sized.opened_by(self.page_code.as_deref()))
     }
 
     /// What is odd about the size of pictures, judged by the code of an order.
@@ -229,7 +242,8 @@ impl QrConfig {
     /// The code of an order: a link to `/orders/<order_id>/track`.
     pub fn order(&self, order_id: &str) -> Result<Symbol, QrError> {
         let order_id = segment("order_id", order_id)?;
-        self.symbol(format!("{}/orders/{order_id}/track", self.base_url))
+        let code = self.code('?');
+        self.symbol(format!("{}/orders/{order_id}/track{code}", self.base_url))
     }
 
     /// The code of a payment: a link to `/pay/<order_id>?amount=<two
@@ -250,10 +264,16 @@ impl QrConfig {
         }
         let currency = currency.to_ascii_uppercase();
         let (units, hundredths) = (amount_hundredths / 100, amount_hundredths % 100);
+        let code = self.code('&');
         self.symbol(format!(
-            "{}/pay/{order_id}?amount={units}.{hundredths:02}&currency={currency}",
+            "{}/pay/{order_id}?amount={units}.{hundredths:02}&currency={currency}{code}",
             self.base_url
         ))
+    }
+
+    fn code(&self, separator: char) -> String {
+        let code = self.page_code.as_ref();
+        code.map_or_else(String::new, |code| format!("{separator}code={code}"))
     }
 
     /// The code of a parcel: a link to `/tracking/<tracking_number>`.

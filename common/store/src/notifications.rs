@@ -98,6 +98,8 @@ pub struct Letter {
     pub email: Option<String>,
     /// The order of the payment's agreement.
     pub order: Option<Claim>,
+    /// The code with which the order's pages open, if they ask for one.
+    pub page_code: Option<String>,
     /// When we try the payment again, if we do.
     pub next_retry_at: Option<Timestamp>,
     /// True when it is left to the provider, and not to us, to try the payment again.
@@ -153,16 +155,19 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         Some(email) => Some(email.to_owned()),
         None => checkout_sessions::buyer(db, &id).await?,
     };
-    let order_email = match &order {
+    let record = match &order {
         Some(order) => orders::record(db, &order.key).await?,
         None => None,
     };
-    let order_email = order_email.and_then(|record| record.contact.value.email);
+    let page_code = record.as_ref().and_then(|record| record.own.page_code());
+    let page_code = page_code.map(ToOwned::to_owned);
+    let order_email = record.and_then(|record| record.contact.value.email);
     let is_of_checkout = row.get::<i64>("sessions")? > 0;
     let failure = payment.failure.as_ref().map(|part| &part.value);
     let is_left_to_provider = failure
         .is_some_and(|failure| is_left_to_provider(agreement.is_some(), is_of_checkout, failure));
     Ok(Some(Letter {
+        page_code,
         state: row.get("state")?,
         created_at: row.get("created_at")?,
         is_superseded: row.get::<i64>("later")? > 0,

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use crate::aggregates;
+use crate::orders;
 use crate::sql::{Db, Result, Row};
 use domain::due::AmountDue;
 use domain::money::Money;
@@ -12,6 +13,7 @@ use domain::order::record::Record;
 use domain::order::{FinancialStatus, OrderKey};
 use domain::record::Forget as _;
 use domain::time::Timestamp;
+use subtle::ConstantTimeEq as _;
 
 /// The most shops that a page lists for one order id, and the most orders whose parcels it lists.
 const MOST: i64 = 50;
@@ -67,8 +69,14 @@ pub enum PublicOrderLookup {
 }
 
 /// Finds an order by its id. A placeholder is found as the storefront's own order after that has
-/// taken its place, because the buyer may have the link of either.
-pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLookup> {
+/// taken its place, because the buyer may have the link of either. An order whose own link has a code is found by that
+/// code alone.
+pub async fn find(
+    db: &Db,
+    id: i64,
+    shop: Option<&str>,
+    code: Option<&str>,
+) -> Result<PublicOrderLookup> {
     let rows = db
         .query(
             "select shop, id, record, updated_at from orders
@@ -80,20 +88,51 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
         .bind(MOST)
         .fetch_all()
         .await?;
-    match rows.as_slice() {
+    let mut found = Vec::new();
+    for row in &rows {
+        let (key, record) = read(row)?;
+        if opens(&record, code) {
+            found.push((key, record, row.get("updated_at")?));
+        }
+    }
+    match found.as_slice() {
         [] => Ok(PublicOrderLookup::None),
-        [row] => {
-            let (key, record) = read(row)?;
-            if let Some((shop, id)) = record.own.successor {
-                return Box::pin(find(db, id, Some(&shop))).await;
+        [(key, record, updated_at)] => {
+            if let Some((shop, id)) = &record.own.successor {
+                let successor = page_code(db, &(shop.clone(), *id)).await?;
+                return Box::pin(find(db, *id, Some(shop), successor.as_deref())).await;
             }
-            let order = order(key, &record, row.get("updated_at")?);
+            let order = order(key.clone(), record, *updated_at);
             Ok(PublicOrderLookup::One(Box::new(order)))
         }
-        rows => {
-            let shops = rows.iter().map(|row| row.get("shop"));
-            Ok(PublicOrderLookup::Several(shops.collect::<Result<_>>()?))
+        several => {
+            let shops = several.iter().map(|((shop, _), ..)| shop.clone());
+            Ok(PublicOrderLookup::Several(shops.collect()))
         }
+    }
+}
+
+/// Whether the pages of an order open with this code.
+fn opens(record: &Record, code: Option<&str>) -> bool {
+    record.own.page_code().is_none_or(|own| {
+        let given = code.unwrap_or_default();
+        bool::from(own.as_bytes().ct_eq(given.as_bytes()))
+    })
+}
+
+/// The code with which the pages of this order open, if they ask for one.
+pub async fn page_code(db: &Db, key: &OrderKey) -> Result<Option<String>> {
+    let record = orders::record(db, key).await?;
+    Ok(record.and_then(|record| record.own.page_code().map(ToOwned::to_owned)))
+}
+
+/// The same of the only order with this id.
+pub async fn page_code_of_id(db: &Db, id: i64) -> Result<Option<String>> {
+    let rows = db.query("select shop from orders where id = $1 limit 2");
+    let shops: Vec<String> = rows.bind(id).all(|row| row.get("shop")).await?;
+    match shops.as_slice() {
+        [shop] => page_code(db, &(shop.clone(), id)).await,
+        _ => Ok(None),
     }
 }
 

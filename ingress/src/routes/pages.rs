@@ -76,6 +76,8 @@ impl IntoResponse for Refusal {
 pub struct Link {
     id: i64,
     shop: Option<String>,
+    /// What the link has to show where the order's pages are not open to everyone.
+    code: Option<String>,
     asked: Asked,
 }
 
@@ -86,6 +88,12 @@ impl Input for Link {
             .answers_with(300, several, ["text/html"])
             .in_path::<OrderId>()
             .in_query::<Shop>()
+            .parameters([in_query(
+                "code",
+                "What the order's own link has, where its pages are not open to everyone.",
+                &json!({"type": "string"}),
+                "3f1c9a0b7d5e2c48a6f0",
+            )])
             .errors(&[Error::ShopQuery, Error::OrderNotFound])
     }
 }
@@ -115,12 +123,18 @@ impl FromRequestParts<Arc<App>> for Link {
         Ok(Link {
             id: id.0,
             shop,
+            code: values("code").first().map(|code| (*code).to_owned()),
             asked: asked(&values("amount"), &values("currency")),
         })
     }
 }
 
 impl Link {
+    async fn order(&self, app: &App) -> Result<PublicOrderLookup, Refusal> {
+        let (shop, code) = (self.shop.as_deref(), self.code.as_deref());
+        Ok(public_orders::find(&app.db, self.id, shop, code).await?)
+    }
+
     /// The shop that the page may name. Who guesses an id must not learn whose order it is, so the
     /// link has named the shop, or it is the only one there is.
     fn shop_of<'a>(&'a self, order: &PublicOrder, app: &'a App) -> Option<&'a str> {
@@ -151,7 +165,7 @@ pub async fn front() -> Html<String> {
 }
 
 pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
-    let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
+    let order = match link.order(&app).await? {
         PublicOrderLookup::One(order) => order,
         PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
@@ -163,7 +177,7 @@ pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, 
 /// The payment page. The amount is the order's. The link's amount is only compared with it,
 /// because anyone can print a QR code.
 pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
-    let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
+    let order = match link.order(&app).await? {
         PublicOrderLookup::One(order) => order,
         PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),

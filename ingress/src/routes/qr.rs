@@ -1,5 +1,4 @@
-//! `POST /api/commerce/qr` draws QR codes (docs/commerce.md). It stores nothing and looks nothing
-//! up, so an order with the id need not exist.
+//! `POST /api/commerce/qr` draws QR codes (docs/commerce.md). It stores nothing, and an order with the id need not exist.
 
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use qr::{Format, QrConfig, QrConfigError, QrError, QrResult, Symbol, parse_amoun
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use store::public_orders;
 
 use crate::App;
 use crate::api_key::{Holder, QrWrite};
@@ -93,10 +93,15 @@ pub async fn create(
     State(app): State<Arc<App>>,
     Given(request): Given<QrRequest, LARGEST_BODY>,
 ) -> Result<Json<QrResult>, Error> {
+    let code = match request.order() {
+        Some(id) if app.config.page_codes => public_orders::page_code_of_id(&app.db, id).await?,
+        _ => None,
+    };
     // Making one of the largest symbols takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
         let format = request.format()?;
-        Ok(request.symbol(&app.config.qr)?.result(format))
+        let qr = app.config.qr.opened_by(code.as_deref());
+        Ok(request.symbol(&qr)?.result(format))
     });
     drawn.await.map_err(|_| Error::Internal)?.map(Json)
 }
@@ -105,6 +110,14 @@ impl QrRequest {
     fn format(&self) -> Result<Format, QrError> {
         let format = self.format.as_deref();
         format.map_or(Ok(Format::Png), |name| name.to_ascii_uppercase().parse())
+    }
+
+    /// The order to whose page it leads.
+    fn order(&self) -> Option<i64> {
+        match self.order_id.as_ref()? {
+            Id::Text(id) => id.parse().ok(),
+            Id::Number(id) => Some(*id),
+        }
     }
 
     fn symbol(&self, config: &QrConfig) -> Result<Symbol, Error> {

@@ -244,6 +244,14 @@ const REASONS: [Error; 10] = [
 /// Shows the counters of deliveries before the first one comes. Otherwise the first one of each kind would
 /// be no increase to Prometheus, and at low volume it may be the only one for hours.
 pub fn count_from_zero(config: &Config) {
+    let of_storefront = |kind: &&Kind| kind.row().source == Source::Storefront;
+    for kind in Kind::all().iter().filter(of_storefront) {
+        metrics::counter!(
+            "waybill_deliveries_held_total",
+            "source" => Source::Storefront.into_str(), "kind" => kind.to_string()
+        )
+        .increment(0);
+    }
     let profiles = [
         (Source::Storefront, config.storefront_profile.name),
         (Source::Payment, config.payment_profile.name),

@@ -2,7 +2,7 @@
 //! deliveries, their attempts and its events. It also lists orders and payments that an operator has
 //! to decide about, and bodies whose topic did not count.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use config::{Config, Settings};
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -17,6 +17,7 @@ use store::story::{self, Meant, Story, WithHistory};
 
 use crate::age::{self, Moment};
 use crate::commands::jobs::attempt_cells;
+use crate::commands::operator::Operator;
 use crate::commands::with_database;
 use crate::table::{self, Newest, Rows as _, Table, or_none};
 use crate::words;
@@ -41,6 +42,19 @@ pub enum Command {
         /// Print JSON: that of the commerce API, with `jobs` and `events`
         #[arg(long)]
         json: bool,
+    },
+    /// Give the pages of an order another link, with a code without which they do not open any more
+    ///
+    /// The QR code of the order is drawn anew. Codes that were printed before lead nowhere then.
+    NewLink {
+        /// The storefront's order id, or the order's name
+        #[arg(value_name = "ID|NAME")]
+        order: String,
+        /// The shop of the order, if several shops have an order with this id or name
+        #[arg(long)]
+        shop: Option<String>,
+        #[command(flatten)]
+        operator: Operator,
     },
     /// List the orders, payments and refunds that you have to decide about, and what to do about
     /// each
@@ -104,6 +118,11 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::List(arguments) => list(db, arguments).await,
         Command::Show { order, shop, json } => show(settings, db, order.trim(), shop, json).await,
+        Command::NewLink {
+            order,
+            shop,
+            operator,
+        } => new_link(settings, db, order.trim(), shop, &operator).await,
         Command::Held { limit, json } => {
             let held = held::list(db, limit).await?;
             table::show(json, &held, || waiting(&held))
@@ -114,6 +133,25 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         }
     })
     .await
+}
+
+async fn new_link(
+    settings: &Settings,
+    db: &Db,
+    order: &str,
+    shop: Option<String>,
+    operator: &Operator,
+) -> Result<()> {
+    let found = find(db, order, shop).await?;
+    let (clock, qr) = (Clock::system(), Config::qr(settings)?);
+    let author = operator.author(settings, db).await?;
+    let key = (found.shop, found.id);
+    let by = author.by(clock.now());
+    let link = flows::orders::new_link(db, by, &qr, &key, clock.id()).await?;
+    let link = link.context("the order is not there any more")?;
+    table::print(&format!(
+        "{link}\nThis link alone opens the pages of the order from now on.\n"
+    ))
 }
 
 fn of_repeated(bodies: &[Repeated]) -> String {

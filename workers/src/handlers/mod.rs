@@ -107,7 +107,12 @@ pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
     };
     match job.kind {
         Kind::Order(topic) => {
-            let prepared = orders::prepare(&parts.config, job, topic)?;
+            let context = Context {
+                config: &parts.config,
+                clock: &parts.clock,
+                keys: &parts.keys,
+            };
+            let prepared = orders::prepare(context, job, topic)?;
             Ok(Task::Order(Box::new(prepared)))
         }
         Kind::Payment(_) => payment(payments::prepare(job)),

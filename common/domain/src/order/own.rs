@@ -39,6 +39,14 @@ pub struct Own {
     pub rest: Rest,
 }
 
+impl Own {
+    /// The code with which the order's pages open; none where everyone may open them who knows its id.
+    pub fn page_code(&self) -> Option<&str> {
+        let (_, query) = self.code.as_ref()?.url.split_once('?')?;
+        query.split('&').find_map(|part| part.strip_prefix("code="))
+    }
+}
+
 /// A body that left a status to its topic.
 #[derive(Clone, Debug, PartialEq, Eq, row::Record)]
 pub struct Body {

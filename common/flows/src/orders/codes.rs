@@ -2,25 +2,81 @@
 
 use std::collections::BTreeMap;
 
-use config::Config;
 use domain::code::Code;
 use domain::order::OrderKey;
 use domain::order::own::{Modules, QrCode};
 use domain::order::record::{Part, Record, Shipment};
+use domain::privacy::Keys;
 use domain::time::Timestamp;
-use qr::{QrError, Symbol};
+use qr::{QrConfig, QrError, Symbol};
+use serde_json::json;
+use store::audit::{self, By, NewEntry};
+use store::orders::{CHECKOUT, records};
+use store::sql::Db;
+use uuid::Uuid;
 
 use super::update::OrderUpdate;
-use crate::Result;
+use crate::{Context, Result};
 
 /// How many parcels of one shipment get a QR code. Nobody ships more at once, and so many codes take
 /// 5 ms while the order is locked.
 const MOST_CODES: usize = 250;
 
+/// The link to an order's page has so many bytes of a keyed hash, as hexadecimal digits.
+const PAGE_CODE_BYTES: usize = 10;
+
 /// Draws the code of an order's public page. It is done before the transaction is opened, wherever
 /// it is known by then that the order is new.
-pub fn draw(config: &Config, order_id: i64) -> Result<QrCode> {
-    Ok(code(config.qr.order(&order_id.to_string())?))
+///
+/// Where ids count up, the link holds a code without which the page does not open, so that nobody
+/// looks through the orders of others. The id of an order that a checkout makes cannot be guessed.
+pub fn draw(context: Context<'_>, key: &OrderKey) -> Result<QrCode> {
+    let is_closed = context.config.page_codes && key.0 != CHECKOUT;
+    let salt = is_closed.then_some([].as_slice());
+    draw_page(&context.config.qr, context.keys, key, salt)
+}
+
+/// Gives the pages of an order a link with a code, without which they do not open any more. `None` when there is no such
+/// order.
+pub async fn new_link(
+    db: &Db,
+    by: By<'_>,
+    qr: &QrConfig,
+    key: &OrderKey,
+    salt: Uuid,
+) -> Result<Option<String>> {
+    let mut tx = db.begin().await?;
+    let Some(mut record) = records::load(&mut tx, vec![key.clone()]).await?.remove(key) else {
+        return Ok(None);
+    };
+    let code = draw_page(qr, by.keys, key, Some(salt.as_bytes()))?;
+    let url = code.url.clone();
+    record.own.code = Some(code);
+    records::save(&mut tx, [(key, &record)], by.now).await?;
+    let entry = NewEntry {
+        actor: by.actor,
+        action: "order.link_renewed",
+        object_id: &key.1.to_string(),
+        shop: Some(&key.0),
+        details: json!({}),
+    };
+    audit::append(&mut tx, by.keys, entry, by.now).await?;
+    tx.commit().await?;
+    Ok(Some(url))
+}
+
+fn draw_page(
+    qr: &QrConfig,
+    keys: &Keys,
+    (shop, order_id): &OrderKey,
+    salt: Option<&[u8]>,
+) -> Result<QrCode> {
+    let page_code = salt.map(|salt| {
+        let parts = [shop.as_bytes(), &order_id.to_be_bytes(), salt];
+        hex::encode(&keys.code("page of an order", &parts)[..PAGE_CODE_BYTES])
+    });
+    let qr = qr.opened_by(page_code.as_deref());
+    Ok(code(qr.order(&order_id.to_string())?))
 }
 
 fn code(symbol: Symbol) -> QrCode {
@@ -32,7 +88,7 @@ fn code(symbol: Symbol) -> QrCode {
 
 /// Draws the codes that are missing: of a new order, and of the parcels of shipments that have changed.
 pub(super) fn complete(
-    config: &Config,
+    context: Context<'_>,
     update: &mut OrderUpdate,
     drawn: Option<QrCode>,
     now: Timestamp,
@@ -42,7 +98,7 @@ pub(super) fn complete(
     let known = update.before.as_ref().map(|before| &before.shipments);
     if known.is_none() {
         own.known_at = now.0;
-        own.code = Some(drawn.map_or_else(|| draw(config, key.1), Ok)?);
+        own.code = Some(drawn.map_or_else(|| draw(context, key), Ok)?);
     }
     for (id, shipment) in shipments.iter() {
         let before = known.and_then(|known| known.get(id));
@@ -56,7 +112,7 @@ pub(super) fn complete(
             if is_known || own.parcel_codes.contains_key(number) {
                 continue;
             }
-            if let Some(symbol) = draw_parcel(config, key, number) {
+            if let Some(symbol) = draw_parcel(context.config, key, number) {
                 own.parcel_codes.insert(number.clone(), code(symbol));
             }
         }
@@ -68,7 +124,7 @@ pub(super) fn complete(
 
 /// The QR code of a parcel. A number that fits no QR code, or makes no link, is tracked without
 /// one.
-fn draw_parcel(config: &Config, key: &OrderKey, number: &str) -> Option<Symbol> {
+fn draw_parcel(config: &config::Config, key: &OrderKey, number: &str) -> Option<Symbol> {
     let log = |error: &QrError| {
         let (shop, order) = key;
         tracing::info!(shop, order, %error, code = %Code::Qr, "a parcel gets no QR code");

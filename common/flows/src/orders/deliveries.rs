@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use config::Config;
 use domain::customer;
 use domain::job::Job;
 use domain::order::own::QrCode;
@@ -17,7 +16,7 @@ use super::bodies::CutBody;
 use super::{Codes, Incoming, absorb, codes};
 use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::Outbox;
-use crate::{Result, erasure};
+use crate::{Context, Result, erasure};
 
 /// What the body of a delivery says, read before the transaction.
 pub struct Task {
@@ -32,8 +31,8 @@ pub struct Task {
 }
 
 /// Reads the body of a delivery, without any I/O.
-pub fn prepare(config: &Config, job: &Job, topic: Topic) -> Result<Task> {
-    let order = Order::read(&job.body)?.under(&config.order_policy);
+pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
+    let order = Order::read(&job.body)?.under(&context.config.order_policy);
     let order_id = order.id;
     let customer = order.customer.clone();
     let is_first = topic == Topic::Create;
@@ -42,7 +41,7 @@ pub fn prepare(config: &Config, job: &Job, topic: Topic) -> Result<Task> {
         order_id,
         customer: customer.and_then(|customer| Some((customer.id?, customer))),
         code: is_first
-            .then(|| codes::draw(config, order_id))
+            .then(|| codes::draw(context, &(job.shop.clone().unwrap_or_default(), order_id)))
             .transpose()?,
         cut: CutBody::read(&order, job, topic),
         record: Record::of(order, Some(topic), &job.body, job.created_at.0),

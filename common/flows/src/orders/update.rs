@@ -85,8 +85,8 @@ pub(super) async fn load_updates(
     mut codes: Codes,
     is_shop_locked: bool,
 ) -> Result<Vec<OrderUpdate>> {
-    let (config, now) = (outbox.context.config, outbox.now);
-    let can_ask = config.storefront_api.is_some();
+    let (context, now) = (outbox.context, outbox.now);
+    let can_ask = context.config.storefront_api.is_some();
     let seen = records::peek(tx, incoming.keys().cloned().collect()).await?;
     let mut known = Vec::new();
     let mut new = Vec::new();
@@ -97,7 +97,7 @@ pub(super) async fn load_updates(
         };
         if before.is_none() {
             let mut update = OrderUpdate::new(key.clone(), None, said.after.clone());
-            codes::complete(config, &mut update, codes.remove(key), now)?;
+            codes::complete(context, &mut update, codes.remove(key), now)?;
             request::decide(outbox, &mut update);
             update.is_saved = true;
             new.push((update, said));
@@ -136,7 +136,7 @@ pub(super) async fn load_updates(
         if locks_agreement(&update.after) && update.agreement_left().is_some() {
             newly_claimed.push(update.payment_reference());
         }
-        codes::complete(config, &mut update, None, now)?;
+        codes::complete(context, &mut update, None, now)?;
         update.is_saved = false;
         updates.push(update);
     }

@@ -13,6 +13,7 @@ use store::tracking_numbers;
 use crate::both::orders::deliveries::zbar;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::operator::said;
 use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent};
 use crate::support::records::{change_orders, part};
@@ -1032,5 +1033,56 @@ async fn heavy_a_browser_refuses_scripts_and_styles_that_are_not_the_pages_own()
         })()",
     );
     assert_eq!(outcome, "Order not found, rgb(242, 243, 239)");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn where_ids_count_up_a_page_opens_by_its_whole_link_alone() {
+    let service = service().setting("PUBLIC_PAGES", "with_code").start().await;
+    for id in 1..=3 {
+        let name = format!("#{id}");
+        deliver(&service, &order(SHOP, id, &name).id(&name)).await;
+    }
+    let link = async |id: i64| {
+        let key = (SHOP.to_owned(), id);
+        let record = store::orders::record(service.db(), &key).await.unwrap();
+        let url = record.unwrap().own.code.unwrap().url;
+        url.split_once("/orders/").unwrap().1.to_owned()
+    };
+    let status = async |path: &str| service.get(path).send().await.unwrap().status().as_u16();
+    let first = link(1).await;
+    let (path, code) = first.split_once("?code=").unwrap();
+    assert_eq!((path, code.len()), ("1/track", 20));
+    assert_eq!(status(&format!("/orders/{first}")).await, 200);
+    let pay = format!("/pay/1?amount=403.00&currency=USD&code={code}");
+    assert_eq!(status(&pay).await, 200);
+    for guess in [
+        "/orders/1/track".to_owned(),
+        "/pay/1".to_owned(),
+        "/orders/1/track?code=".to_owned(),
+        format!("/orders/2/track?code={code}"),
+        format!("/orders/1/track?code={}0", &code[..19]),
+        format!("/orders/1/track?shop={SHOP}"),
+    ] {
+        if guess != format!("/orders/{first}") {
+            assert_eq!(status(&guess).await, 404, "{guess}");
+        }
+    }
+    // The code of a payment that the shop asks for opens its page too.
+    let key = service.api_key().await;
+    let asked = json!({"kind": "payment", "order_id": "1", "amount": "403.00", "currency": "USD"});
+    let drawn = service
+        .post_to("/api/commerce/qr")
+        .bearer_auth(&key)
+        .json(&asked);
+    let drawn: serde_json::Value = drawn.send().await.unwrap().json().await.unwrap();
+    let url = drawn.to_string();
+    assert!(url.contains(&format!("&code={code}")), "{url}");
+    // An order whose link got into wrong hands gets another one.
+    said(&service, &["orders", "new-link", "1"]).await;
+    let second = link(1).await;
+    assert_ne!(first, second);
+    assert_eq!(status(&format!("/orders/{first}")).await, 404);
+    assert_eq!(status(&format!("/orders/{second}")).await, 200);
     service.stop().await;
 }

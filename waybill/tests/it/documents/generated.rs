@@ -140,14 +140,6 @@ fn setup() -> String {
     table(&head, rows)
 }
 
-/// The points at which a debug build ends when a test asks for it.
-#[cfg(debug_assertions)]
-fn crash_points() -> String {
-    let points = platform::crash_point::POINTS.iter();
-    let rows = points.map(|(_, name, meaning)| vec![code(name), (*meaning).to_owned()]);
-    table(&["point", "what was done"], rows)
-}
-
 /// What operators are told of (W), and what Prometheus is (P).
 fn conditions() -> String {
     let rows = Condition::ALL.into_iter().map(|condition| {
@@ -310,8 +302,6 @@ async fn tables() -> Vec<Table> {
     service.stop().await;
     let table = |name, text| Table { name, text };
     vec![
-        #[cfg(debug_assertions)]
-        table("crash points", crash_points()),
         table("settings", settings()),
         table("protections", protections()),
         table("conditions", conditions()),

@@ -76,6 +76,7 @@ async fn where_all_is_well_nothing_fails() {
     let settings: Vec<_> = settings
         .iter()
         .map(|(name, it)| (name.as_str(), it.as_str()))
+        .chain([("PUBLIC_PAGES", "with_code")])
         .collect();
     eventually("a worker is heard of", async || {
         let leases = "select count(*) as n from leases";
