@@ -809,6 +809,17 @@ create table device_codes (
 create index device_codes_expiry on device_codes (expires_at);
 create index device_codes_token on device_codes (token_until) where token_until is not null;
 
+-- Access tokens that the identity provider confirmed lately. The token itself is not stored.
+create table confirmed_tokens (
+    -- SHA-256 of the application's id and the token.
+    hash bytea primary key, -- sealed
+    confirmed_at bigint not null,
+    -- When the token ends by itself. Null for one that does not.
+    expires_at bigint
+);
+
+create index confirmed_tokens_confirmed on confirmed_tokens (confirmed_at);
+
 -- When each client last asked for device codes.
 create table device_code_requests (
     -- Keyed hash of the client's network.

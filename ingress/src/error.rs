@@ -170,6 +170,8 @@ errors! {
     TokenInvalid: UNAUTHORIZED ForeignToken "token" "Invalid GitHub token";
     /// The token was valid before, so it was revoked.
     TokenRevoked: UNAUTHORIZED Revoked "token" "Invalid GitHub token";
+    /// The token was good until its own end.
+    TokenExpired: UNAUTHORIZED Expired "token" "Invalid GitHub token";
     NoVerifiedEmail: FORBIDDEN - "email" "No verified e-mail";
     AccountSuspended: FORBIDDEN - "suspended" "This account is suspended at the identity provider";
     DeviceCodeInvalid: NOT_FOUND DeviceCode "device_code" "Invalid device code";
@@ -271,7 +273,9 @@ impl Error {
     pub fn challenge(self) -> Option<&'static str> {
         match self {
             Error::AuthHeader => Some("Bearer"),
-            Error::TokenInvalid | Error::TokenRevoked => Some("Bearer error=\"invalid_token\""),
+            Error::TokenInvalid | Error::TokenRevoked | Error::TokenExpired => {
+                Some("Bearer error=\"invalid_token\"")
+            }
             Error::MissingScope(_) => Some("Bearer error=\"insufficient_scope\""),
             _ => None,
         }
@@ -360,7 +364,10 @@ impl From<Error> for LoginErrorBody {
             Error::AccessDenied | Error::NoVerifiedEmail | Error::AccountSuspended => {
                 "access_denied"
             }
-            Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
+            Error::DeviceCodeInvalid
+            | Error::TokenInvalid
+            | Error::TokenRevoked
+            | Error::TokenExpired => "invalid_grant",
             Error::GrantType => "unsupported_grant_type",
             Error::ProviderUnavailable(_)
             | Error::Unavailable

@@ -198,6 +198,7 @@ pub async fn serve_heard(
         live,
         ..App::new(parts, intake)
     });
+    validation::recall(&app).await;
     routes::count_from_zero(&app.config);
     limit::forget_idle(&app, &shutdown);
     routes::report_counted(&app, &shutdown);

@@ -97,9 +97,7 @@ impl Outage {
 
 /// A login that has ended well.
 pub struct Authorized {
-    pub token: Token,
-    /// The scopes, separated by spaces.
-    pub scope: String,
+    pub granted: Granted,
     pub holder: Arc<Validated>,
 }
 
@@ -108,6 +106,11 @@ pub struct Authorized {
 struct Kept {
     token: String,
     scope: String,
+    /// When the provider gave the token out: the seconds count from then.
+    given_at: Timestamp,
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+    refresh_token_expires_in: Option<u64>,
 }
 
 /// Begins a login for a client, unless it has begun too many. A request during the pause after a
@@ -189,18 +192,16 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
 /// The login, if its person has approved it.
 async fn completed(app: Arc<App>, code: String) -> Result<Authorized, Error> {
     let (granted, until) = granted(&app, &code).await?;
-    let holder = validation::holder_of_own(&app, granted.token.expose()).await;
+    let end = |seconds| app.clock.now().plus(Duration::from_secs(seconds));
+    let expires_at = granted.expires_in.map(end);
+    let holder = validation::holder_of_own(&app, granted.token.expose(), expires_at).await;
     let holder = holder.map_err(|error| match error {
         Error::ProviderUnavailable(wait) => Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)),
         error => error,
     })?;
     app.login_outage.ends();
     hand_out(&app, &code, until).await;
-    Ok(Authorized {
-        token: granted.token,
-        scope: granted.scope,
-        holder,
-    })
+    Ok(Authorized { granted, holder })
 }
 
 /// Stores that the token is given out now, so that it is kept for only [`KEPT`] from now on. If
@@ -271,10 +272,15 @@ fn kept(code: &str, login: &Login, now: Timestamp) -> Result<(Granted, Timestamp
     let (sealed, until) = sealed.ok_or(Error::DeviceCodeInvalid)?;
     let text = device_codes::unseal(code, sealed);
     let kept: Option<Kept> = text.and_then(|text| serde_json::from_str(&text).ok());
-    let Kept { token, scope } = kept.ok_or(Error::Internal)?;
+    let kept = kept.ok_or(Error::Internal)?;
+    let passed = now.since(kept.given_at).as_secs();
+    let left = |seconds: u64| seconds.saturating_sub(passed);
     let granted = Granted {
-        token: Token::new(token),
-        scope,
+        token: Token::new(kept.token),
+        scope: kept.scope,
+        expires_in: kept.expires_in.map(left),
+        refresh_token: kept.refresh_token.map(Token::new),
+        refresh_token_expires_in: kept.refresh_token_expires_in.map(left),
     };
     Ok((granted, until))
 }
@@ -372,6 +378,13 @@ impl Turn<'_> {
         let kept = Kept {
             token: granted.token.expose().to_owned(),
             scope: granted.scope.clone(),
+            given_at: self.app.clock.now(),
+            expires_in: granted.expires_in,
+            refresh_token: granted
+                .refresh_token
+                .as_ref()
+                .map(|it| it.expose().to_owned()),
+            refresh_token_expires_in: granted.refresh_token_expires_in,
         };
         let text = serde_json::to_string(&kept).unwrap_or_default();
         let Some(sealed) = device_codes::seal(code, &text) else {

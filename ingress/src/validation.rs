@@ -19,7 +19,12 @@
 //!
 //! The application to which a token belongs never changes, and each question about it counts
 //! against our limit. So it is asked only once and remembered as long as the token is in use, and
-//! for [`KEPT`] after that, when the person is already forgotten.
+//! for [`KEPT`] after that, when the person is already forgotten. That a token was confirmed is also in
+//! the database, so that a process that starts knows it ([`recall`]).
+//!
+//! The question whose a token is counts against the person's own allowance at the provider, unless nothing
+//! has changed. When that allowance is used up, the provider still tells our application whether the token is
+//! good, and the person is who it was before.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -28,11 +33,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::license::{Status, Tier, resolve};
+use domain::time::Timestamp;
 use platform::lock::lock;
 use platform::task;
 use providers::identity::{Identity, IdentityError, Person, Who};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use store::confirmed_tokens::{self, Confirmed, KEPT};
 use store::{licenses, users};
 use utoipa::ToSchema;
 
@@ -46,6 +53,10 @@ const FRESH: Duration = Duration::from_secs(10);
 const WORTHLESS: Duration = Duration::from_mins(1);
 /// How long a token is not asked about whose account the provider has named before, and does not name now.
 const UNNAMED: Duration = Duration::from_mins(1);
+/// How long a person is remembered after the token was last used.
+const PERSON_KEPT: Duration = Duration::from_hours(1);
+/// How often it is written that a token was confirmed.
+const NOTED: Duration = Duration::from_hours(1);
 /// How long waiting requests share the result that the provider gave no answer.
 const AFTER_IDENTITY_ERROR: Duration = Duration::from_secs(1);
 /// The period of `AUTH_VALIDATIONS_PER_MINUTE`.
@@ -54,9 +65,6 @@ const PERIOD: Duration = Duration::from_mins(1);
 const MOST_TOKENS: usize = 100_000;
 /// How many are forgotten at a time, because looking through all of them takes a moment.
 const FORGOTTEN_AT_ONCE: usize = MOST_TOKENS / 100;
-/// How long Waybill remembers that a token that is no longer used belongs to our application, or
-/// was good.
-const KEPT: Duration = Duration::from_hours(1);
 
 /// A person's tier, as `GET /auth/validate` shows it. No Debug: the e-mail would be in it.
 #[derive(Serialize, ToSchema)]
@@ -94,6 +102,8 @@ pub struct Validations {
 
 #[derive(Default)]
 struct Token {
+    /// By which the database knows it.
+    hash: [u8; 32],
     known: Mutex<Known>,
     /// The lock that the request holds which asks the provider.
     asking: tokio::sync::Mutex<()>,
@@ -109,9 +119,14 @@ struct Known {
     /// The provider has said that the token belongs to our application, or has given the token to
     /// us.
     is_ours: bool,
-    /// Until when the provider is not asked about this token, because it limits requests with the
-    /// token.
+    /// When the token ends by itself, if the provider has said so.
+    expires_at: Option<Timestamp>,
+    /// When it was written last that the token was confirmed.
+    noted_at: Option<Timestamp>,
+    /// Until when the provider is not asked about this token.
     left_alone_until: Duration,
+    /// The reason for that: the person has used up what they may ask.
+    is_used_up: bool,
     /// The provider has confirmed the token at some time.
     was_valid: bool,
     /// How often in a row the provider has said that the token is bad.
@@ -134,10 +149,11 @@ pub async fn holder(app: &Arc<App>, token: &str, client: IpAddr) -> Answer {
     current(app, entry, token, Some(client)).await
 }
 
-/// Validates a token that the provider has just given out. The provider's API may not know this
-/// token yet, so if it says at first that the token is bad, the login is still pending.
-pub async fn holder_of_own(app: &Arc<App>, token: &str) -> Answer {
-    let entry = app.validations.own_token(app, token);
+/// Validates a token that the provider has just given out, and that ends by itself at that time. The
+/// provider's API may not know this token yet, so if it says at first that the token is bad, the login is
+/// still pending.
+pub async fn holder_of_own(app: &Arc<App>, token: &str, expires_at: Option<Timestamp>) -> Answer {
+    let entry = app.validations.own_token(app, token, expires_at);
     let answer = current(app, entry.clone(), token, None).await;
     match answer {
         Err(Error::TokenInvalid) if lock(&entry.known).refusals == 1 => {
@@ -198,17 +214,17 @@ async fn answer(
     let mut believed_until = Duration::MAX;
     let person = match reported {
         Ok(Who::Person(person)) => {
-            let mut known = lock(&entry.known);
-            known.person = Some((person.clone(), begun));
-            known.was_valid = true;
-            known.refusals = 0;
-            drop(known);
+            entry.confirmed(&person, begun);
+            entry.note(app).await;
             person
         }
         Ok(Who::WithoutEmail) => return entry.unusable(app, Error::NoVerifiedEmail),
         Ok(Who::Suspended) => return entry.unusable(app, Error::AccountSuspended),
         Ok(Who::Nobody | Who::Unnamed) => {
-            let (error, period) = entry.refused();
+            if lock(&entry.known).noted_at.take().is_some() {
+                let _ = database::step(confirmed_tokens::delete(&app.db, &entry.hash)).await;
+            }
+            let (error, period) = entry.refused(app.clock.now());
             return entry.remember(Err(error), app.clock.elapsed() + period);
         }
         Err(identity_error) => {
@@ -232,9 +248,9 @@ async fn answer(
     }
 }
 
-/// Asks the provider, unless it limits requests with this token. Such a limit applies to this
-/// token only. A limit on questions about applications applies to all tokens, and `Identity`
-/// observes it.
+/// Asks the provider with the token, unless it limits such requests, and otherwise as our application. A
+/// limit on the token applies to this token only. A limit on questions about applications applies to all
+/// tokens, and `Identity` observes it.
 async fn question(
     app: &App,
     identity: &Identity,
@@ -244,7 +260,8 @@ async fn question(
     let left_alone_until = lock(&entry.known).left_alone_until;
     let wait = left_alone_until.saturating_sub(app.clock.elapsed());
     if wait > Duration::ZERO {
-        return Err(IdentityError::LeftAlone { wait });
+        let error = IdentityError::LeftAlone { wait };
+        return vouched_for(identity, entry, token, error).await;
     }
     let who = match confirm(identity, entry, token).await {
         // It was named before, so this may pass.
@@ -254,21 +271,47 @@ async fn question(
         }),
         who => who,
     };
-    if let Some(identity_error) = who.as_ref().err().filter(|it| it.is_lasting()) {
-        lock(&entry.known).left_alone_until = app.clock.elapsed() + identity_error.wait();
-    }
-    who
+    let Some(identity_error) = who.as_ref().err().filter(|it| it.is_lasting()) else {
+        return who;
+    };
+    entry.leave_alone(app, identity_error);
+    vouched_for(identity, entry, token, identity_error.clone()).await
 }
 
 async fn confirm(identity: &Identity, entry: &Token, token: &str) -> Result<Who, IdentityError> {
     let is_ours = lock(&entry.known).is_ours;
-    if !is_ours && identity.can_recognise_ours() {
-        if !identity.is_ours(token).await? {
+    if !is_ours && identity.application().is_some() {
+        let Some(ours) = identity.ours(token).await? else {
             return Ok(Who::Nobody);
-        }
-        lock(&entry.known).is_ours = true;
+        };
+        let mut known = lock(&entry.known);
+        (known.is_ours, known.expires_at) = (true, ours.expires_at);
     }
-    identity.who(token).await
+    let known = lock(&entry.known).person.clone();
+    identity.who(token, known.as_ref().map(|it| &it.0)).await
+}
+
+/// What the provider tells our application of a token with which nobody may ask for a while, if the person is
+/// known. It is the error otherwise.
+async fn vouched_for(
+    identity: &Identity,
+    entry: &Token,
+    token: &str,
+    identity_error: IdentityError,
+) -> Result<Who, IdentityError> {
+    let is_asked = lock(&entry.known).is_used_up && identity.application().is_some();
+    let person = lock(&entry.known).person.clone().filter(|_| is_asked);
+    let Some((mut person, _)) = person else {
+        return Err(identity_error);
+    };
+    match identity.ours(token).await {
+        Ok(Some(ours)) => {
+            person.account.login = ours.login.unwrap_or(person.account.login);
+            Ok(Who::Person(person))
+        }
+        Ok(None) => Ok(Who::Nobody),
+        Err(_) => Err(identity_error),
+    }
 }
 
 /// The tier that a person has now. If the person comes from memory and not from the provider, the
@@ -318,7 +361,7 @@ impl Validations {
     /// The remembered facts about a token. A new token gets an entry, if it has the form of a
     /// token and the client may ask about one more.
     fn token(&self, app: &App, token: &str, client: IpAddr) -> Result<Arc<Token>, Error> {
-        let key = Sha256::digest(token.as_bytes()).into();
+        let key = hash(app, token);
         if let Some(entry) = lock(&self.tokens).get(&key) {
             return Ok(entry.clone());
         }
@@ -330,9 +373,11 @@ impl Validations {
         Ok(self.insert(app, key))
     }
 
-    fn own_token(&self, app: &App, token: &str) -> Arc<Token> {
-        let entry = self.insert(app, Sha256::digest(token.as_bytes()).into());
-        lock(&entry.known).is_ours = true;
+    fn own_token(&self, app: &App, token: &str, expires_at: Option<Timestamp>) -> Arc<Token> {
+        let entry = self.insert(app, hash(app, token));
+        let mut known = lock(&entry.known);
+        (known.is_ours, known.expires_at) = (true, expires_at);
+        drop(known);
         entry
     }
 
@@ -341,7 +386,13 @@ impl Validations {
         if tokens.len() >= MOST_TOKENS && !tokens.contains_key(&key) {
             forget_idlest(&mut tokens, FORGOTTEN_AT_ONCE);
         }
-        let entry: Arc<Token> = tokens.entry(key).or_default().clone();
+        let new = || {
+            Arc::new(Token {
+                hash: key,
+                ..Token::default()
+            })
+        };
+        let entry = tokens.entry(key).or_insert_with(new).clone();
         lock(&entry.known).seen = app.clock.elapsed();
         entry
     }
@@ -349,7 +400,7 @@ impl Validations {
     /// Forgets tokens that were not used for a while and about which nothing must be remembered.
     pub fn forget_idle(&self, app: &App) {
         let now = app.clock.elapsed();
-        let keep = app.config.auth_stale.max(PERIOD);
+        let keep = app.config.auth_stale.max(PERSON_KEPT);
         lock(&self.tokens).retain(|_, entry| {
             let mut known = lock(&entry.known);
             let used = known
@@ -383,6 +434,37 @@ fn forget_idlest(tokens: &mut HashMap<[u8; 32], Arc<Token>>, most: usize) {
     }
 }
 
+/// The hash by which a token is remembered. Where the provider has been asked whose application a token is of, another
+/// application has other hashes.
+fn hash(app: &App, token: &str) -> [u8; 32] {
+    let application = app.identity.as_ref().and_then(Identity::application);
+    let hash = Sha256::new()
+        .chain_update(application.unwrap_or_default())
+        .chain_update("\n");
+    hash.chain_update(token).finalize().into()
+}
+
+/// Reads which tokens were confirmed lately.
+pub async fn recall(app: &App) {
+    let most = i64::try_from(MOST_TOKENS - FORGOTTEN_AT_ONCE).unwrap_or(i64::MAX);
+    let noted = confirmed_tokens::list(&app.db, app.clock.now(), most).await;
+    let noted = noted.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the tokens that were confirmed lately cannot be read; they are asked about as new ones are");
+        Vec::new()
+    });
+    for confirmed in noted {
+        let Ok(key) = confirmed.hash.try_into() else {
+            continue;
+        };
+        let entry = app.validations.insert(app, key);
+        let mut known = lock(&entry.known);
+        known.was_valid = true;
+        known.is_ours = true;
+        known.expires_at = confirmed.expires_at;
+        known.noted_at = Some(confirmed.confirmed_at);
+    }
+}
+
 impl Known {
     /// Whether the provider's last answer about the token was good.
     fn is_trusted(&self) -> bool {
@@ -391,6 +473,40 @@ impl Known {
 }
 
 impl Token {
+    fn confirmed(&self, person: &Person, at: Duration) {
+        let mut known = lock(&self.known);
+        known.person = Some((person.clone(), at));
+        known.was_valid = true;
+        known.refusals = 0;
+    }
+
+    fn leave_alone(&self, app: &App, identity_error: &IdentityError) {
+        let mut known = lock(&self.known);
+        known.left_alone_until = app.clock.elapsed() + identity_error.wait();
+        known.is_used_up = matches!(identity_error, IdentityError::Limited { .. });
+    }
+
+    /// Writes that the token was confirmed, unless that was written lately.
+    async fn note(&self, app: &App) {
+        let now = app.clock.now();
+        let (noted_at, expires_at) = {
+            let known = lock(&self.known);
+            (known.noted_at, known.expires_at)
+        };
+        if noted_at.is_some_and(|at| now.since(at) < NOTED) {
+            return;
+        }
+        let confirmed = Confirmed {
+            hash: self.hash.to_vec(),
+            confirmed_at: now,
+            expires_at,
+        };
+        let noted = database::step(confirmed_tokens::note(&app.db, &confirmed)).await;
+        if noted.is_ok() {
+            lock(&self.known).noted_at = Some(now);
+        }
+    }
+
     fn fresh(&self, app: &App) -> Option<Answer> {
         let known = lock(&self.known);
         let is_fresh = app.clock.elapsed() < known.answer_until;
@@ -399,11 +515,13 @@ impl Token {
 
     /// The result when the provider does not know the token, and how long it is valid. If the
     /// provider knew the token before and says this for the first time, it may be a mistake.
-    fn refused(&self) -> (Error, Duration) {
+    fn refused(&self, now: Timestamp) -> (Error, Duration) {
         let mut known = lock(&self.known);
         known.person = None;
         known.refusals = known.refusals.saturating_add(1);
-        let error = if known.was_valid {
+        let error = if known.expires_at.is_some_and(|at| at <= now) {
+            Error::TokenExpired
+        } else if known.was_valid {
             Error::TokenRevoked
         } else {
             Error::TokenInvalid

@@ -13,8 +13,9 @@ use domain::time::Timestamp;
 use store::broker_cursor;
 use store::sql;
 use store::{
-    checkouts, console_sessions, deliveries, device_code_requests, device_codes, erasure, events,
-    job_attempts, leases, measures, notifications, refused_deliveries, webhook_ids,
+    checkouts, confirmed_tokens, console_sessions, deliveries, device_code_requests, device_codes,
+    erasure, events, job_attempts, leases, measures, notifications, refused_deliveries,
+    webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -239,6 +240,8 @@ impl Worker {
         round.chunks("logins", logins).await;
         let begun = || device_code_requests::forget(db, old);
         round.chunks("beginnings of logins", begun).await;
+        let confirmed = || confirmed_tokens::forget(db, now, most);
+        round.chunks("confirmed tokens", confirmed).await;
         let ended = || console_sessions::forget(db, now, most);
         round.chunks("sessions of the console", ended).await;
     }

@@ -78,8 +78,9 @@ impl Code {
                 id: "AUTH_004",
                 message: "Token expired",
                 resolution: "begin the login again",
-                statuses: &[400],
-                description: "the device code has expired, before anyone approved it",
+                statuses: &[400, 401],
+                description: "the device code has expired before anyone approved it, or the access token has ended by \
+                              its time",
             },
             Code::Revoked => Meaning {
                 id: "AUTH_005",

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use reqwest::header;
+use reqwest::header::{self, HeaderValue};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::json;
 use tokio::time::Instant;
@@ -68,6 +68,8 @@ pub const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SOON: Duration = Duration::from_secs(5);
 /// After this many failures in a row the provider is left alone for a moment.
 const STRIKES: u32 = 5;
+/// How old the address of a person may be.
+const EMAIL_FRESH: Duration = Duration::from_mins(5);
 const LARGEST_ANSWER: usize = 256 * 1024;
 const LONGEST_TOKEN: usize = 2048;
 const LONGEST_DEVICE_CODE: usize = 512;
@@ -105,6 +107,11 @@ pub struct Granted {
     /// The granted scopes, separated by spaces (RFC 6749, section 3.3). They may be fewer than
     /// were requested.
     pub scope: String,
+    /// For a token that ends by itself, as that of a GitHub App does: after how many seconds, and the
+    /// token with which the person's client gets the next one from the provider.
+    pub expires_in: Option<u64>,
+    pub refresh_token: Option<Token>,
+    pub refresh_token_expires_in: Option<u64>,
 }
 
 /// Who a token belongs to.
@@ -128,6 +135,24 @@ pub struct Person {
     pub account: Account,
     /// The primary and verified address.
     pub email: String,
+    tags: Tags,
+}
+
+/// The tags of the answers about a person. A question with one of them is answered with 304 if nothing
+/// has changed, and GitHub does not count that ("Best practices for using the REST API").
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Tags {
+    account: Option<HeaderValue>,
+    email: Option<HeaderValue>,
+    /// When the address was asked for, by `Clock::elapsed`.
+    email_asked: Duration,
+}
+
+/// A token of our application, as the provider describes it to the application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OurToken {
+    pub login: Option<String>,
+    pub expires_at: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for Person {
@@ -300,9 +325,10 @@ impl Identity {
                 || (self.settings.has_checksums && form::is_misspelt(token)))
     }
 
-    /// True when [`Identity::is_ours`] asks the provider at all.
-    pub fn can_recognise_ours(&self) -> bool {
-        self.settings.client_secret.is_some()
+    /// The id of our application, if [`Identity::ours`] asks the provider at all.
+    pub fn application(&self) -> Option<&str> {
+        let secret = self.settings.client_secret.as_ref();
+        secret.map(|_| self.settings.client_id.as_str())
     }
 
     /// How long [`Identity::device_code`] would not ask the provider.
@@ -393,19 +419,23 @@ impl Identity {
         }
     }
 
-    /// Whether a token was issued to our application. Without a client secret every token counts
-    /// as ours. The provider counts this question against the application and not against the
-    /// person, so the caller should keep the answer, which never changes.
-    pub async fn is_ours(&self, token: &str) -> Result<bool, IdentityError> {
+    /// The token, if it was issued to our application and is good. Without a client secret every token
+    /// counts as ours. The provider counts this question against the application and not against the
+    /// person, so the caller should keep the answer: whose application it is never changes.
+    pub async fn ours(&self, token: &str) -> Result<Option<OurToken>, IdentityError> {
         let Some(secret) = &self.settings.client_secret else {
-            return Ok(true);
+            return Ok(Some(OurToken::default()));
         };
         let question = self.ask_whether_ours(token, secret);
         self.unless_left_alone("check", &self.checks, LONGEST_WAIT, question)
             .await
     }
 
-    async fn ask_whether_ours(&self, token: &str, secret: &Token) -> Result<bool, IdentityError> {
+    async fn ask_whether_ours(
+        &self,
+        token: &str,
+        secret: &Token,
+    ) -> Result<Option<OurToken>, IdentityError> {
         let path = format!("/applications/{}/token", self.settings.client_id);
         let request = self
             .api(Client::post, &path)
@@ -415,16 +445,16 @@ impl Identity {
         match reply.status {
             StatusCode::OK if reply.object().is_some() => {
                 self.is_proved.store(true, Ordering::Relaxed);
-                Ok(true)
+                Ok(Some(reply.our_token()))
             }
             StatusCode::OK => Err(not_its_own(reply.status)),
             StatusCode::NOT_FOUND if reply.object().is_some() => {
                 self.prove_address(token).await?;
-                Ok(false)
+                Ok(None)
             }
             // The documentation says: "Validation failed, or the endpoint has been spammed". Only
             // the first can be about the token, and then the answer names the field.
-            StatusCode::UNPROCESSABLE_ENTITY if reply.is_about("access_token") => Ok(false),
+            StatusCode::UNPROCESSABLE_ENTITY if reply.is_about("access_token") => Ok(None),
             StatusCode::UNAUTHORIZED => Err(IdentityError::Misconfigured {
                 what: "it answered 401 to our own credentials".into(),
                 setting: "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET",
@@ -450,41 +480,91 @@ impl Identity {
         Ok(())
     }
 
-    /// Who a token belongs to, as the provider says at this moment.
-    pub async fn who(&self, token: &str) -> Result<Who, IdentityError> {
-        counted("who", self.ask_who(token)).await
+    /// Who a token belongs to, as the provider says at this moment; the address may be [`EMAIL_FRESH`]
+    /// old. `known` is what it said about this token before.
+    pub async fn who(&self, token: &str, known: Option<&Person>) -> Result<Who, IdentityError> {
+        counted("who", self.ask_who(token, known)).await
     }
 
-    async fn ask_who(&self, token: &str) -> Result<Who, IdentityError> {
-        let reply = self.ask(token, "/user").await?;
-        match reply.status {
-            StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED if reply.object().is_some() => return Ok(Who::Nobody),
-            StatusCode::FORBIDDEN if reply.is_suspension() => return Ok(Who::Suspended),
-            StatusCode::FORBIDDEN if !reply.is_limit() && reply.object().is_some() => {
+    async fn ask_who(&self, token: &str, known: Option<&Person>) -> Result<Who, IdentityError> {
+        let tags = known.map(|known| &known.tags);
+        let tag = tags.and_then(|tags| tags.account.as_ref());
+        let reply = self.ask_for_changes(token, "/user", tag).await?;
+        let account = match (reply.status, known) {
+            (StatusCode::OK, _) => reply.account()?,
+            (StatusCode::NOT_MODIFIED, Some(known)) => known.account.clone(),
+            (StatusCode::UNAUTHORIZED, _) if reply.object().is_some() => return Ok(Who::Nobody),
+            (StatusCode::FORBIDDEN, _) if reply.is_suspension() => return Ok(Who::Suspended),
+            (StatusCode::FORBIDDEN, _) if !reply.is_limit() && reply.object().is_some() => {
                 return Ok(Who::Unnamed);
             }
             _ => return Err(self.no_answer(&reply)),
+        };
+        let (tag, now) = (reply.tag(), self.clock.elapsed());
+        if let Some(known) = known.filter(|it| now < it.tags.email_asked + EMAIL_FRESH) {
+            let mut person = known.clone();
+            (person.account, person.tags.account) = (account, tag);
+            return Ok(Who::Person(person));
         }
-        let account = reply.account()?;
-        let reply = self.ask(token, "/user/emails?per_page=100").await?;
-        match reply.status {
-            StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED if reply.object().is_some() => return Ok(Who::Nobody),
-            StatusCode::FORBIDDEN if reply.is_suspension() => return Ok(Who::Suspended),
-            StatusCode::NOT_FOUND => return Ok(Who::WithoutEmail),
-            StatusCode::FORBIDDEN if !reply.is_limit() => return Ok(Who::WithoutEmail),
+        let mut new = Tags {
+            account: tag,
+            email: None,
+            email_asked: now,
+        };
+        let tag = tags.and_then(|tags| tags.email.as_ref());
+        let path = "/user/emails?per_page=100";
+        let reply = self.ask_for_changes(token, path, tag).await?;
+        new.email = reply.tag();
+        let email = match (reply.status, known) {
+            (StatusCode::OK, _) => reply.email(self.settings.takes_unverified)?,
+            (StatusCode::NOT_MODIFIED, Some(known)) => Some(known.email.clone()),
+            (StatusCode::UNAUTHORIZED, _) if reply.object().is_some() => return Ok(Who::Nobody),
+            (StatusCode::FORBIDDEN, _) if reply.is_suspension() => return Ok(Who::Suspended),
+            (StatusCode::NOT_FOUND, _) => return Ok(Who::WithoutEmail),
+            (StatusCode::FORBIDDEN, _) if !reply.is_limit() => return Ok(Who::WithoutEmail),
             _ => return Err(self.no_answer(&reply)),
+        };
+        let person = |email| Person {
+            account,
+            email,
+            tags: new,
+        };
+        Ok(email.map_or(Who::WithoutEmail, |email| Who::Person(person(email))))
+    }
+
+    /// The account that has a login now. `None`: none has it.
+    pub async fn account_named(&self, login: &str) -> Result<Option<Account>, IdentityError> {
+        let mut request = self.api(Client::get, &format!("/users/{login}"));
+        if let Some(secret) = &self.settings.client_secret {
+            request = request.basic_auth(&self.settings.client_id, Some(secret.expose()));
         }
-        Ok(match reply.email(self.settings.takes_unverified)? {
-            Some(email) => Who::Person(Person { account, email }),
-            None => Who::WithoutEmail,
-        })
+        let question = async {
+            let reply = self.send_and_read(request).await?;
+            match reply.status {
+                StatusCode::OK => reply.account().map(Some),
+                StatusCode::NOT_FOUND if reply.object().is_some() => Ok(None),
+                _ => Err(self.no_answer(&reply)),
+            }
+        };
+        counted("named", question).await
     }
 
     async fn ask(&self, token: &str, path: &str) -> Result<Reply, IdentityError> {
-        self.send_and_read(self.api(Client::get, path).bearer_auth(token))
-            .await
+        self.ask_for_changes(token, path, None).await
+    }
+
+    /// Asks for what has changed since the answer with this tag.
+    async fn ask_for_changes(
+        &self,
+        token: &str,
+        path: &str,
+        tag: Option<&HeaderValue>,
+    ) -> Result<Reply, IdentityError> {
+        let mut request = self.api(Client::get, path).bearer_auth(token);
+        if let Some(tag) = tag {
+            request = request.header(header::IF_NONE_MATCH, tag);
+        }
+        self.send_and_read(request).await
     }
 
     fn api(

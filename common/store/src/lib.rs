@@ -10,6 +10,7 @@ pub mod broker_cursor;
 pub mod bulk_operations;
 pub mod checkout_sessions;
 pub mod checkouts;
+pub mod confirmed_tokens;
 pub mod console_sessions;
 pub mod customers;
 pub mod deliveries;

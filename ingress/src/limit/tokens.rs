@@ -3,14 +3,16 @@
 //!
 //! Decisions:
 //! 1. Only tokens that were not confirmed lately need a place in the budget. A token that the
-//!    provider has confirmed within about the last hour is always asked about, however many bad
+//!    provider has confirmed within about the last day is always asked about, however many bad
 //!    tokens others send.
 //! 2. A token that turns out to be good gives its place back. So good tokens that come all at
 //!    once, for example from a gateway after a restart, wait for one another ([`LONGEST_WAIT`]),
 //!    and none is refused.
-//! 3. There is one budget for all clients, because the provider has one limit for us. No client
-//!    has a limit of its own, because all users may come from one address. But the last quarter of
-//!    the budget is reserved for clients that have not shown [`FEW`] bad tokens within the minute.
+//! 3. There is one budget for all clients, because the provider has one limit for us, and all users
+//!    may come from one address. But each bad token that a client has shown within the minute, or
+//!    that may turn out to be bad, leaves one place more to the others. So one client gets half of
+//!    the budget, twelve of them leave four places, and it takes as many clients as the budget has
+//!    places to use all of it up.
 //! 4. With our client secret the provider counts a question about a bad token like any other
 //!    question of our application, which may ask 5000 an hour ([`ASKED_AS_APP`] a minute stay
 //!    below this). Without the secret each bad token is a failed login ([`FAILED_LOGINS`]). GitHub
@@ -36,7 +38,7 @@ use server::network;
 /// How many bad tokens may be asked about within [`PERIOD`].
 const ASKED_AS_APP: usize = 60;
 const FAILED_LOGINS: usize = 20;
-/// How many bad tokens a client may show before it loses the last quarter of the budget.
+/// A client that has shown so many bad tokens is told that it is limited, and not that the provider is busy.
 const FEW: usize = 5;
 pub const PERIOD: Duration = Duration::from_mins(1);
 /// How long a token waits for the answers about others.
@@ -56,17 +58,19 @@ pub struct Budget {
 struct Spent {
     /// The bad tokens within the period: when each was found, and which client showed it.
     found: VecDeque<(Duration, IpAddr)>,
-    /// About how many tokens the provider is being asked at this moment.
-    asked: usize,
+    /// The clients with whose tokens the provider is being asked at this moment.
+    asked: Vec<IpAddr>,
 }
 
-/// The place in the budget of a token that is being asked about. Dropping it frees the place.
-pub struct Place<'a>(&'a Budget);
+/// The place in the budget of a token of this client that is being asked about. Dropping it frees the place.
+pub struct Place<'a>(&'a Budget, IpAddr);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut spent = lock(&self.0.spent);
-        spent.asked = spent.asked.saturating_sub(1);
+        if let Some(place) = spent.asked.iter().position(|client| *client == self.1) {
+            spent.asked.swap_remove(place);
+        }
         drop(spent);
         self.0.freed.notify_waiters();
     }
@@ -106,15 +110,18 @@ impl Budget {
 
     fn take(&self, client: IpAddr) -> Result<Option<Place<'_>>, Error> {
         let mut spent = lock(&self.spent);
-        let limit = self.limit(&mut spent, client)?;
-        if spent.found.len() + spent.asked >= limit {
+        let left = self.limit(&mut spent, client)?;
+        let client = network(client);
+        let own = spent.asked.iter().filter(|whose| **whose == client);
+        if spent.asked.len() + own.count() >= left {
             return Ok(None);
         }
-        spent.asked += 1;
-        Ok(Some(Place(self)))
+        spent.asked.push(client);
+        Ok(Some(Place(self, client)))
     }
 
-    /// How much of the budget a client may use. It is an error if that much is used up.
+    /// How much the bad tokens of the last minute have left of the budget for a client. It is an error if
+    /// that is nothing.
     fn limit(&self, spent: &mut Spent, client: IpAddr) -> Result<usize, Error> {
         let now = self.clock.now();
         while spent
@@ -126,14 +133,21 @@ impl Budget {
         }
         let client = network(client);
         let own = spent.found.iter().filter(|(_, whose)| *whose == client);
-        let is_known = own.count() >= FEW;
-        let limit = self.most - if is_known { self.most / 4 } else { 0 };
-        let Some(over) = spent.found.len().checked_sub(limit) else {
-            return Ok(limit);
-        };
-        let room_at = spent.found.get(over).map_or(now, |(at, _)| *at + PERIOD);
+        let own = own.count();
+        let mut used = spent.found.len() + own;
+        if used < self.most {
+            return Ok(self.most - used);
+        }
+        let mut room_at = now;
+        for (at, whose) in &spent.found {
+            if used < self.most {
+                break;
+            }
+            used -= 1 + usize::from(*whose == client);
+            room_at = *at + PERIOD;
+        }
         let wait = room_at.saturating_sub(now);
-        Err(if is_known {
+        Err(if own >= FEW {
             Error::RateLimited(wait)
         } else {
             Error::ProviderUnavailable(wait)

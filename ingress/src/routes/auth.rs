@@ -61,6 +61,7 @@ impl Input for Bearer {
                 Error::AuthHeader,
                 Error::TokenInvalid,
                 Error::TokenRevoked,
+                Error::TokenExpired,
                 Error::NoVerifiedEmail,
                 Error::AccountSuspended,
             ])

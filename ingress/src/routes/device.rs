@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use domain::license::Tier;
+use platform::token::Token;
 use providers::identity::GRANT_TYPE;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -127,6 +128,15 @@ pub struct Login<'a> {
     token_type: &'static str,
     #[schema(example = "read:user,user:email")]
     scope: &'a str,
+    /// Seconds, where the provider lets tokens end by themselves, as those of a GitHub App.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in: Option<u64>,
+    /// Where tokens end: with it the client gets the next one from the provider itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<&'a str>,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token_expires_in: Option<u64>,
     /// The primary, verified address.
     #[schema(example = "octavia@example.com")]
     email: &'a str,
@@ -186,9 +196,12 @@ fn answered(answer: Result<Authorized, Error>) -> Response {
         Ok(login) => {
             let (tier, org_name) = login.holder.usable();
             Json(Login {
-                access_token: login.token.expose(),
+                access_token: login.granted.token.expose(),
                 token_type: "bearer",
-                scope: &login.scope,
+                scope: &login.granted.scope,
+                expires_in: login.granted.expires_in,
+                refresh_token: login.granted.refresh_token.as_ref().map(Token::expose),
+                refresh_token_expires_in: login.granted.refresh_token_expires_in,
                 email: &login.holder.email,
                 username: &login.holder.username,
                 tier,

@@ -52,6 +52,7 @@ pub fn help(url: &str) -> String {
          \x20 device_flow             false: device_flow_disabled\n\
          \x20 unknown_after_approval  polls that still get incorrect_device_code\n\
          \x20 granted                 [\"read:user\"]: no more than these scopes\n\
+         \x20 token_life              seconds that a token is good, as that of a GitHub App\n\
          \x20 calls_per_hour          of one user to the API\n\
          \x20 lock_after              bad tokens, then every token gets 403 for \"lock_seconds\"\n\
          \x20 curl {url}/slow_down --json '{{\"polls\":2}}' answers the next polls slow_down\n\
@@ -119,6 +120,7 @@ struct NewRules {
     device_flow: Option<bool>,
     unknown_after_approval: Option<u32>,
     granted: Option<Vec<String>>,
+    token_life: Option<u64>,
     calls_per_hour: Option<u32>,
     lock_after: Option<u32>,
     lock_seconds: Option<u64>,
@@ -132,6 +134,7 @@ async fn rules(State(app): State<App>, Sent(new): Sent<NewRules>) -> Done {
         device_flow: new.device_flow.unwrap_or(usual.device_flow),
         unknown_after_approval: new.unknown_after_approval.unwrap_or_default(),
         granted: new.granted,
+        token_life: seconds("token_life", new.token_life, 1, 365 * DAY)?,
         calls_per_hour: new.calls_per_hour.unwrap_or(usual.calls_per_hour),
         lock_after: new.lock_after,
         lock_for: seconds("lock_seconds", new.lock_seconds, 1, DAY)?.unwrap_or(usual.lock_for),

@@ -12,9 +12,10 @@ use axum::{Json, Router};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::caller::{Caller, well_formed};
-use super::error::{ApiError, CHECK_TOKEN};
+use super::error::{ApiError, CHECK_TOKEN, USER};
 use super::{Identity, Route, objects};
 use crate::fault_injector;
 use crate::lock;
@@ -27,6 +28,7 @@ pub fn routes(identity: Identity) -> Router {
     let fault_injector = |route| {
         middleware::from_fn_with_state(identity.fault_injector(route).clone(), fault_injector::pass)
     };
+    let named = get(named).route_layer(fault_injector(Route::Named));
     let check = post(check_token).route_layer(fault_injector(Route::CheckToken));
     let revoke = delete(revoke_token).route_layer(fault_injector(Route::RevokeToken));
     Router::new()
@@ -35,6 +37,7 @@ pub fn routes(identity: Identity) -> Router {
             "/user/emails",
             get(emails).route_layer(fault_injector(Route::Emails)),
         )
+        .route("/users/{login}", named)
         .route("/applications/{client_id}/token", check.merge(revoke))
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
@@ -47,7 +50,19 @@ async fn not_found() -> ApiError {
 
 async fn user(State(identity): State<Identity>, caller: Caller) -> Response {
     let user = objects::profile(&caller.user, &identity.api_url());
-    caller.answer("", Json(user))
+    caller.tagged(&identity, "", &json!(user))
+}
+
+/// The public profile of whoever has the login. Anybody may ask.
+async fn named(
+    State(identity): State<Identity>,
+    Path(login): Path<String>,
+) -> Result<Response, ApiError> {
+    let books = lock(&identity.books);
+    let user = books
+        .user(&login)
+        .ok_or_else(|| ApiError::not_found(USER))?;
+    Ok(Json(objects::profile(user, &identity.api_url())).into_response())
 }
 
 async fn emails(
@@ -62,12 +77,12 @@ async fn emails(
     let page = Page::read(query.as_deref().unwrap_or_default());
     let all = &caller.user.emails;
     let shown: Vec<_> = all.iter().skip(page.start()).take(page.size()).collect();
-    let mut answer = Json(shown).into_response();
+    let mut answer = caller.tagged(&identity, ACCEPTED, &json!(shown));
     let link = page.links(&format!("{}/user/emails", identity.api_url()), all.len());
     if let Some(link) = link.and_then(|link| HeaderValue::from_str(&link).ok()) {
         answer.headers_mut().insert(header::LINK, link);
     }
-    caller.answer(ACCEPTED, answer)
+    answer
 }
 
 #[derive(Deserialize)]
@@ -83,7 +98,7 @@ async fn check_token(
 ) -> Result<Response, ApiError> {
     let text = identity.about_token(&client_id, &headers, &body)?;
     let books = lock(&identity.books);
-    let token = books.tokens.get(&text);
+    let token = books.tokens.get(&text, identity.clock.now());
     let user = token.and_then(|token| books.user(&token.login));
     let (Some(token), Some(user)) = (token, user) else {
         return Err(ApiError::not_found(CHECK_TOKEN));

@@ -126,7 +126,9 @@ impl Identity {
         if challenge != given.challenge {
             return Err(Refusal::BadVerificationCode);
         }
-        let token = books.tokens.issue(&self.clock, given.login, Vec::new());
+        let token = books
+            .tokens
+            .issue(&self.clock, None, given.login, Vec::new());
         Ok(json!({"access_token": token, "token_type": "bearer", "scope": ""}))
     }
 }

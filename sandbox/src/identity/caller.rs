@@ -2,11 +2,14 @@
 //! request has a good token, and its user is known. All checks that refuse a call are here, in the
 //! order of the real provider.
 
+use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::time::Timestamp;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::error::ApiError;
 use super::limits::{Limit, Rate};
@@ -21,6 +24,8 @@ const VERSIONS: [&str; 1] = ["2022-11-28"];
 pub struct Caller {
     pub user: User,
     pub token: Token,
+    /// The tag of the answer that the caller has already.
+    known: Option<HeaderValue>,
     /// The headers of every answer to this caller.
     headers: HeaderMap,
 }
@@ -34,6 +39,19 @@ impl Caller {
         answer.headers_mut().insert(name, accepted);
         answer
     }
+
+    /// The answer with its tag, or 304 where the caller has it already. A 304 is not counted.
+    pub fn tagged(&self, identity: &Identity, accepted: &'static str, body: &Value) -> Response {
+        let tag = hex::encode(Sha256::digest(body.to_string()));
+        let tag = HeaderValue::try_from(format!("W/\"{tag}\"")).expect("hexadecimal digits");
+        let answer = if self.known.as_ref() == Some(&tag) {
+            lock(&identity.books).limits.take_back(&self.token.login);
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            Json(body).into_response()
+        };
+        ([(header::ETAG, tag)], self.answer(accepted, answer)).into_response()
+    }
 }
 
 impl FromRequestParts<Identity> for Caller {
@@ -43,7 +61,9 @@ impl FromRequestParts<Identity> for Caller {
         well_formed(&parts.headers)?;
         let now = identity.clock.now();
         let token = given_token(&parts.headers);
-        lock(&identity.books).admit(token, now, parts.uri.path())
+        let mut caller = lock(&identity.books).admit(token, now, parts.uri.path())?;
+        caller.known = parts.headers.get(header::IF_NONE_MATCH).cloned();
+        Ok(caller)
     }
 }
 
@@ -67,7 +87,7 @@ impl Books {
         now: Timestamp,
         path: &str,
     ) -> Result<Caller, ApiError> {
-        let known = token.and_then(|text| self.tokens.get(text).cloned());
+        let known = token.and_then(|text| self.tokens.get(text, now).cloned());
         let owner = known.as_ref().and_then(|token| self.user(&token.login));
         let owner = owner.cloned();
         let login = owner.as_ref().map(|user| user.login.as_str());
@@ -86,6 +106,7 @@ impl Books {
             }
             (Some(_), Some(token), Some(user)) => Ok(Caller {
                 headers: headers(rate, &token),
+                known: None,
                 user,
                 token,
             }),

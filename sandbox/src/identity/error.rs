@@ -8,7 +8,7 @@ use serde_json::json;
 use super::users::User;
 
 const REST: &str = "https://docs.github.com/rest";
-const USER: &str = "https://docs.github.com/rest/users/users#get-the-authenticated-user";
+pub const USER: &str = "https://docs.github.com/rest/users/users#get-the-authenticated-user";
 const EMAILS: &str = "https://docs.github.com/rest/users/emails\
                       #list-email-addresses-for-the-authenticated-user";
 pub const CHECK_TOKEN: &str = "https://docs.github.com/rest/apps/oauth-applications#check-a-token";

@@ -96,6 +96,13 @@ impl Limits {
         };
         (rate, too_many)
     }
+
+    /// Takes back the last call of a login.
+    pub fn take_back(&mut self, login: &str) {
+        if let Some(window) = self.windows.get_mut(&Some(login.to_owned())) {
+            window.used = window.used.saturating_sub(1);
+        }
+    }
 }
 
 impl Rate {

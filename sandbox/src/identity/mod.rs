@@ -71,6 +71,8 @@ pub enum Route {
     CheckToken,
     /// `DELETE /applications/{client_id}/token`
     RevokeToken,
+    /// `GET /users/{login}`
+    Named,
 }
 
 #[derive(Default)]
@@ -93,13 +95,14 @@ pub fn routes(identity: Identity) -> Router {
 }
 
 impl Route {
-    pub const ALL: [Route; 6] = [
+    pub const ALL: [Route; 7] = [
         Route::DeviceCode,
         Route::AccessToken,
         Route::User,
         Route::Emails,
         Route::CheckToken,
         Route::RevokeToken,
+        Route::Named,
     ];
 }
 
@@ -210,7 +213,8 @@ impl Identity {
         let books = &mut *lock(&self.books);
         let login = books.user(login)?.login.clone();
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        Some(books.tokens.issue(&self.clock, login, scopes))
+        let life = books.rules.token_life;
+        Some(books.tokens.issue(&self.clock, life, login, scopes))
     }
 
     /// Revokes a token. Returns `false` if it was not good before.
@@ -272,8 +276,15 @@ impl Identity {
         let login = grant.poll(self.clock.now(), slow)?;
         let scopes = books.rules.granted(&grant.scopes);
         let scope = scopes.join(",");
-        let token = books.tokens.issue(&self.clock, login, scopes);
-        Ok(json!({"access_token": token, "token_type": "bearer", "scope": scope}))
+        let life = books.rules.token_life;
+        let token = books.tokens.issue(&self.clock, life, login, scopes);
+        let mut answer = json!({"access_token": token, "token_type": "bearer", "scope": scope});
+        if let Some(life) = life {
+            answer["expires_in"] = life.as_secs().into();
+            answer["refresh_token"] = format!("ghr_{}", codes::device_code(&token)).into();
+            answer["refresh_token_expires_in"] = 15_897_600.into();
+        }
+        Ok(answer)
     }
 }
 

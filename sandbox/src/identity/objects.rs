@@ -79,7 +79,7 @@ pub fn authorization(text: &str, token: &Token, user: &User, api: &str) -> Value
         "updated_at": issued_at,
         "created_at": issued_at,
         "fingerprint": null,
-        "expires_at": null,
+        "expires_at": token.expires_at.map(whole_seconds),
         "user": simple(user, api),
     })
 }

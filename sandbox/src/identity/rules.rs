@@ -16,6 +16,8 @@ pub struct LoginRules {
     pub unknown_after_approval: u32,
     /// The scopes that a user grants of those that the app asks for. `None`: all of them.
     pub granted: Option<Vec<String>>,
+    /// How long a token is good, as that of a GitHub App is. `None`: until it is revoked.
+    pub token_life: Option<Duration>,
     /// How many calls one user may make to the API within an hour.
     pub calls_per_hour: u32,
     /// After this many bad tokens the API refuses every token. `None`: it never does.
@@ -31,6 +33,7 @@ impl Default for LoginRules {
             device_flow: true,
             unknown_after_approval: 0,
             granted: None,
+            token_life: None,
             calls_per_hour: 5000,
             lock_after: None,
             lock_for: Duration::from_mins(5),

@@ -1,6 +1,7 @@
-//! The tokens that were given out. They do not expire; they can be revoked.
+//! The tokens that were given out. They expire only where the rules say so; they can be revoked.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -22,11 +23,19 @@ pub struct Token {
     pub login: String,
     pub scopes: Vec<String>,
     pub issued_at: Timestamp,
+    /// `None`: it does not expire.
+    pub expires_at: Option<Timestamp>,
     pub live: bool,
 }
 
 impl Tokens {
-    pub fn issue(&mut self, clock: &Clock, login: String, scopes: Vec<String>) -> String {
+    pub fn issue(
+        &mut self,
+        clock: &Clock,
+        life: Option<Duration>,
+        login: String,
+        scopes: Vec<String>,
+    ) -> String {
         let text = codes::token(&clock.id().to_string());
         let mut same: Vec<_> = self
             .issued
@@ -43,6 +52,7 @@ impl Tokens {
             login,
             scopes,
             issued_at: clock.now(),
+            expires_at: life.map(|life| clock.now().plus(life)),
             live: true,
         };
         self.issued.insert(text.clone(), token);
@@ -50,8 +60,9 @@ impl Tokens {
     }
 
     /// The token with this text, if it is good.
-    pub fn get(&self, text: &str) -> Option<&Token> {
-        self.issued.get(text).filter(|token| token.live)
+    pub fn get(&self, text: &str, now: Timestamp) -> Option<&Token> {
+        let is_good = |it: &&Token| it.live && it.expires_at.is_none_or(|at| now < at);
+        self.issued.get(text).filter(is_good)
     }
 
     pub fn revoke(&mut self, text: &str) -> bool {

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use domain::account::Account;
 use platform::token::Token;
 use reqwest::StatusCode;
-use reqwest::header::{self, HeaderMap};
+use reqwest::header::{self, HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    DeviceCode, Granted, IdentityError, Polled, is_device_code, is_token, not_its_own, unavailable,
+    DeviceCode, Granted, IdentityError, OurToken, Polled, is_device_code, is_token, not_its_own,
+    unavailable,
 };
 
 /// The interval and the lifetime, in seconds, if the provider names none (RFC 8628, section 3.2).
@@ -54,6 +55,21 @@ impl Reply {
     /// The account of a `/user`.
     pub fn account(&self) -> Result<Account, IdentityError> {
         Ok(self.read::<User>()?.account())
+    }
+
+    /// The tag of this answer.
+    pub(super) fn tag(&self) -> Option<HeaderValue> {
+        self.headers.get(header::ETAG).cloned()
+    }
+
+    /// What the application learns of its own token.
+    pub(super) fn our_token(&self) -> OurToken {
+        let object = self.object().unwrap_or_default();
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(ToOwned::to_owned);
+        OurToken {
+            login: text(object.get("user").and_then(|user| user.get("login"))),
+            expires_at: text(object.get("expires_at")).and_then(|text| text.parse().ok()),
+        }
     }
 
     /// The primary and verified address of a `/user/emails`, if there is one.
@@ -163,6 +179,7 @@ impl Answer {
     /// Whether a login was approved.
     pub fn polled(&self) -> Result<Polled, IdentityError> {
         let field = |name: &str| self.fields.get(name).map(String::as_str);
+        let seconds = |name: &str| field(name).and_then(|text| text.parse().ok());
         match (field("error"), field("access_token")) {
             (Some("authorization_pending"), _) => Ok(Polled::Pending),
             (Some("slow_down"), _) => {
@@ -177,6 +194,11 @@ impl Answer {
             (None, Some(token)) if is_token(token) => Ok(Polled::Granted(Granted {
                 token: Token::new(token),
                 scope: scope(field("scope").unwrap_or_default()),
+                expires_in: seconds("expires_in"),
+                refresh_token: field("refresh_token")
+                    .filter(|it| is_token(it))
+                    .map(Token::new),
+                refresh_token_expires_in: seconds("refresh_token_expires_in"),
             })),
             (None, _) => Err(self.not_its_own()),
         }

@@ -107,6 +107,14 @@ impl Desk {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
+    /// The same with another process, which has only the database of the first one.
+    pub async fn restarted(mut self, options: impl FnOnce(Options) -> Options) -> Self {
+        let options = options(with_identity(service(), &self.sandbox).without_workers());
+        let next = options.clock(&self.clock).start_beside(&self.service).await;
+        std::mem::replace(&mut self.service, next).stop().await;
+        self
+    }
+
     pub async fn stop(self) {
         self.service.stop().await;
         self.sandbox.stop().await;

@@ -210,6 +210,9 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("store::bulk_operations::change", ONE_CHANGE),
     ("store::bulk_operations::confirm", ONE_CHANGE),
     ("store::bulk_operations::note_error", ONE_ROW),
+    ("store::confirmed_tokens::delete", ONE_ROW),
+    ("store::confirmed_tokens::forget", OLD_ROWS),
+    ("store::confirmed_tokens::note", ONE_ROW),
     ("store::console_sessions::extend", ONE_ROW),
     (
         "store::device_codes::delete",
