@@ -355,6 +355,13 @@ impl Config {
         reader.finished(privacy)
     }
 
+    /// The identity provider, from the settings that begin with `GITHUB_` and `ALLOW_CLEARTEXT` alone.
+    pub fn identity_provider(settings: &Settings) -> Result<Option<IdentityProvider>, Mistakes> {
+        let mut reader = Reader::of_files(settings, "GITHUB_");
+        let identity = reader.identity();
+        reader.finished(Some(identity))
+    }
+
     /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone.
     pub fn endpoints(settings: &Settings) -> Result<Allowed, Mistakes> {
         let mut reader = Reader::alone(settings);

@@ -2,6 +2,7 @@
 //! rows and writes the entry of the audit in the same transaction. What all three say about an installation is
 //! here too ([`findings`]).
 
+pub mod accounts;
 pub mod advice;
 pub mod api_keys;
 pub mod attention;

@@ -6,6 +6,7 @@ use domain::license::{LicenseId, NoRoom, Status, Tier, check_orgs, check_seats};
 use domain::payment::subscription::Record;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use providers::identity::IdentityProvider;
 use serde::Serialize;
 use serde_json::json;
 use store::aggregates;
@@ -13,7 +14,9 @@ use store::audit::By;
 use store::licenses::{self, Customer, Grant, License, Owner};
 use store::orgs::{self, Org};
 use store::sql::{self, Db, Tx};
-use store::users::{self, Named};
+use store::users::Named;
+
+use crate::accounts::{Meant, Unclear};
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +36,8 @@ pub enum Refused {
     Unchanged(LicenseId, String),
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
+    #[error(transparent)]
+    Person(#[from] Unclear),
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -83,6 +88,8 @@ pub enum To<'a> {
 pub struct Wanted<'a> {
     pub to: To<'a>,
     pub tier: Tier,
+    /// The provider that says who has a login.
+    pub provider: Option<&'a IdentityProvider>,
     /// None: it never ends, or as the subscription says.
     pub expires_at: Option<Timestamp>,
     pub subscription: Option<&'a str>,
@@ -106,6 +113,8 @@ pub struct Granted {
     pub outcome: Outcome,
     /// While the owner is an invitation by login: until when somebody can claim it.
     pub claimable_until: Option<Timestamp>,
+    /// Why somebody else may be meant.
+    pub doubt: Option<String>,
 }
 
 /// Grants a licence. If the owner already has an active licence of the same tier and subscription,
@@ -122,20 +131,25 @@ pub async fn grant(
     if wanted.expires_at.is_some_and(|at| at <= when.now) {
         return Err(Refused::Over);
     }
+    let owner = match wanted.to {
+        To::User(named) => Ok(Meant::ask(db, clock, wanted.provider, named).await?),
+        To::Org(name) => Err(name),
+    };
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
     let expires_at = match wanted.subscription {
         None => wanted.expires_at,
         Some(id) => Some(paid_until(&mut tx, id, wanted.expires_at).await?),
     };
-    let (owner, title, claimable_until) = match wanted.to {
-        To::User(user) => {
-            let user = users::find_or_invite(&mut tx, clock, user).await?;
-            (Owner::User(user.id), user.to_string(), user.claimable_until)
+    let (owner, title, claimable_until, doubt) = match owner {
+        Ok(meant) => {
+            let user = meant.person(&mut tx, clock).await?;
+            let (title, doubt) = (user.to_string(), meant.doubt(&user));
+            (Owner::User(user.id), title, user.claimable_until, doubt)
         }
-        To::Org(name) => {
+        Err(name) => {
             let org = with_room(&mut tx, name, wanted, when).await?;
-            (Owner::Org(org.id), org.name, None)
+            (Owner::Org(org.id), org.name, None, None)
         }
     };
     let grant = Grant {
@@ -152,6 +166,7 @@ pub async fn grant(
         expires_at,
         outcome,
         claimable_until,
+        doubt,
     })
 }
 

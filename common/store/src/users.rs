@@ -27,8 +27,8 @@
 //! invitation, the organizations go to that account.
 //!
 //! One gap remains: an older account, unknown to us, may take a login that its owner gave up in
-//! between. An operator who names the number, which the provider shows for every account, avoids
-//! this gap.
+//! between. Where the provider is asked who has the login now (`operators::accounts`), there is no
+//! invitation and no gap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,6 +46,9 @@ use super::licenses;
 
 /// How long an invitation by login can be claimed.
 pub const CLAIM_PERIOD: Duration = Duration::from_hours(30 * 24);
+
+/// The time at which somebody was last seen is stored with this precision.
+const SEEN_NOTED: Duration = Duration::from_hours(24);
 
 /// A person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
@@ -205,12 +208,14 @@ pub async fn known(db: &Db, provider_id: i64) -> Result<Option<UserId>> {
 }
 
 /// The person of an account that was just seen: a known person, one who claims an invitation, or
-/// a new one. Nothing is written if nothing has changed.
+/// a new one. Nothing is written if nothing has changed, but for the time, once a day.
 pub async fn seen(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
     let row = db.query(BY_PROVIDER_ID).bind(account.provider_id);
     if let Some(row) = row.fetch_optional().await? {
         let user = User::from_row(&row)?;
-        if user.login == account.login && user.holds_login {
+        let seen_at = user.seen_at.unwrap_or(Timestamp(0));
+        let is_noted = clock.now().since(seen_at) < SEEN_NOTED;
+        if user.login == account.login && user.holds_login && is_noted {
             return Ok(user.id);
         }
     }
@@ -229,6 +234,13 @@ async fn save_alone(db: &Db, clock: &Clock, account: &Account) -> Result<UserId>
     let id = save(&mut tx, clock, account).await?;
     tx.commit().await?;
     Ok(id)
+}
+
+/// The person of an account of which the provider has just said that it has this login.
+pub async fn see(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<User> {
+    save(tx, clock, account).await?;
+    let user = find(tx, &Named::ProviderId(account.provider_id)).await?;
+    user.ok_or(Error::RowNotFound)
 }
 
 async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {

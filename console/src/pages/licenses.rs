@@ -220,13 +220,14 @@ pub async fn grant(write: Write<Operator>) -> Result<Response, Error> {
             ));
         }
     };
+    let parts = write.parts();
     let wanted = Wanted {
         to,
         tier,
         expires_at: days.map(|days| Timestamp(from).plus(length(days))),
+        provider: parts.config.identity.as_ref(),
         subscription: None,
     };
-    let parts = write.parts();
     let granted = flow::grant(&parts.db, write.by(), &parts.clock, &wanted, when(&write)).await;
     let granted = granted.map_err(refused)?;
     let done = match granted.outcome {

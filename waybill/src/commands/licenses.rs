@@ -24,10 +24,11 @@ use crate::words;
 pub enum Command {
     /// Grant a licence to a person or an organization
     ///
-    /// You may name a person who has not logged in yet by login. The licence then belongs to the
-    /// first account that logs in with this login within 30 days, and stays with that account when
-    /// it is renamed. Granting again begins the 30 days anew. To name an account without doubt,
-    /// give `id:` and the account's number, which the provider shows for every account.
+    /// The identity provider is asked which account has the login now, and the licence stays with
+    /// that account when it is renamed. If the provider cannot be asked, the licence of a person who
+    /// has not logged in yet belongs to the first account that logs in with this login within 30
+    /// days; granting again begins the 30 days anew. To name an account without doubt, give `id:`
+    /// and the account's number, which the provider shows for every account.
     ///
     /// If the owner already has an active licence of this tier and subscription, no second one is
     /// made; the licence is lengthened if the grant is for longer.
@@ -136,10 +137,12 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
             ));
         }
     };
+    let provider = Config::identity_provider(settings)?;
     let db = database(settings).await?;
     let author = arguments.operator.author(settings, &db).await?;
     let wanted = Wanted {
         to,
+        provider: provider.as_ref(),
         tier: arguments.tier,
         expires_at: arguments.until.or(arguments.days.map(days)),
         subscription: arguments.subscription.as_deref(),
@@ -155,7 +158,7 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
         return table::print_json(&json!({
             "id": granted.id, "tier": arguments.tier, "owner": granted.owner,
             "expires_at": granted.expires_at, "outcome": granted.outcome,
-            "claimable_until": granted.claimable_until,
+            "claimable_until": granted.claimable_until, "doubt": granted.doubt,
         }));
     }
     table::print(&grant_summary(&granted, arguments.tier))
@@ -184,7 +187,8 @@ fn grant_summary(granted: &Granted, tier: Tier) -> String {
         ),
         None => "Who is logged in sees it within 10 seconds.".to_owned(),
     };
-    format!("{what}\n{who}\n")
+    let doubt = granted.doubt.as_deref().unwrap_or_default();
+    format!("{what}\n{who}\n{doubt}")
 }
 
 async fn change(settings: &Settings, chosen: Chosen, change: Change) -> Result<()> {

@@ -1,15 +1,17 @@
 //! `waybill orgs` manages organizations and their members. The audit says who changed them.
 
 use anyhow::{Result, bail};
-use config::Settings;
+use config::{Config, Settings};
 use domain::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
+use operators::accounts::Meant;
 use operators::licenses::{When, organization, others};
 use platform::clock::Clock;
+use providers::identity::IdentityProvider;
 use serde_json::{Value, json};
 use store::licenses::{self, Customer, License};
 use store::orgs;
 use store::sql::Db;
-use store::users::{self, Named};
+use store::users::Named;
 
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{misused, with_database};
@@ -60,7 +62,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             operator,
         } => {
             let author = operator.author(settings, db).await?;
-            create(db, &author, &name, owner.as_ref()).await
+            let provider = Config::identity_provider(settings)?;
+            create(db, &author, &name, owner.as_ref(), provider.as_ref()).await
         }
         Command::SetOwner(of) => set_owner(settings, db, &of, when).await,
         Command::AddMember(of) => add(settings, db, &of, when).await,
@@ -84,25 +87,42 @@ fn check_name(name: &str) -> Result<()> {
     )))
 }
 
-async fn create(db: &Db, author: &Author, name: &str, owner: Option<&Named>) -> Result<()> {
+async fn create(
+    db: &Db,
+    author: &Author,
+    name: &str,
+    owner: Option<&Named>,
+    provider: Option<&IdentityProvider>,
+) -> Result<()> {
     let clock = Clock::system();
-    let mut tx = db.begin().await?;
-    licenses::lock(&mut tx).await?;
     let owner = match owner {
-        Some(owner) => Some(users::find_or_invite(&mut tx, &clock, owner).await?.id),
+        Some(owner) => Some(Meant::ask(db, &clock, provider, owner).await?),
         None => None,
     };
-    let Some(org) = orgs::create(&mut tx, &clock, name, owner).await? else {
+    let mut tx = db.begin().await?;
+    licenses::lock(&mut tx).await?;
+    let (mut owner_id, mut doubt) = (None, None);
+    if let Some(owner) = owner {
+        let person = owner.person(&mut tx, &clock).await?;
+        (owner_id, doubt) = (Some(person.id), owner.doubt(&person));
+    }
+    let Some(org) = orgs::create(&mut tx, &clock, name, owner_id).await? else {
         bail!("there is an organization {name} already; choose another name");
     };
     let by = author.by(clock.now());
-    by.note(&mut tx, "org.created", org.id, json!({"owner_id": owner}))
-        .await?;
+    by.note(
+        &mut tx,
+        "org.created",
+        org.id,
+        json!({"owner_id": owner_id}),
+    )
+    .await?;
     tx.commit().await?;
     table::print(&format!(
         "Organization {0} is there. Next: waybill licenses grant --org '{0}' --tier pro, and\n\
-         waybill orgs add-member '{0}' <login>\n",
-        org.name
+         waybill orgs add-member '{0}' <login>\n{1}",
+        org.name,
+        doubt.unwrap_or_default()
     ))
 }
 
@@ -110,10 +130,13 @@ async fn create(db: &Db, author: &Author, name: &str, owner: Option<&Named>) -> 
 /// active tiers the new owner's limit must have room.
 async fn set_owner(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Result<()> {
     let author = of.operator.author(settings, db).await?;
+    let clock = Clock::system();
+    let provider = Config::identity_provider(settings)?;
+    let meant = Meant::ask(db, &clock, provider.as_ref(), &of.user).await?;
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
     let org = organization(&mut tx, &of.org).await?;
-    let owner = users::find_or_invite(&mut tx, &Clock::system(), &of.user).await?;
+    let owner = meant.person(&mut tx, &clock).await?;
     if org.owner_id == Some(owner.id) {
         bail!("{} is {owner}'s already; nothing was changed", org.name);
     }
@@ -133,16 +156,19 @@ async fn set_owner(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) ->
     let by = author.by(when.now);
     by.note(&mut tx, "org.owner_set", org.id, details).await?;
     tx.commit().await?;
-    table::print(&format!("{} is {owner}'s.\n", org.name))
+    let doubt = meant.doubt(&owner).unwrap_or_default();
+    table::print(&format!("{} is {owner}'s.\n{doubt}", org.name))
 }
 
 async fn add(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Result<()> {
     let author = of.operator.author(settings, db).await?;
     let clock = Clock::system();
+    let provider = Config::identity_provider(settings)?;
+    let meant = Meant::ask(db, &clock, provider.as_ref(), &of.user).await?;
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
     let org = organization(&mut tx, &of.org).await?;
-    let user = users::find_or_invite(&mut tx, &clock, &of.user).await?;
+    let user = meant.person(&mut tx, &clock).await?;
     if !orgs::add_member(&mut tx, org.id, user.id, when.now).await? {
         // The operator named the login again, which renews its invitation.
         tx.commit().await?;
@@ -162,8 +188,9 @@ async fn add(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Resul
     .await?;
     tx.commit().await?;
     let seats = seats(tier);
+    let doubt = meant.doubt(&user).unwrap_or_default();
     table::print(&format!(
-        "{user} is a member of {}, which has {members} of {seats} seats taken.\n",
+        "{user} is a member of {}, which has {members} of {seats} seats taken.\n{doubt}",
         org.name
     ))
 }

@@ -34,6 +34,7 @@ async fn one_page_shows_all_that_belongs_to_a_subscription() {
     };
     let user = "id:77".parse().unwrap();
     let wanted = Wanted {
+        provider: None,
         to: To::User(&user),
         tier: Tier::Pro,
         expires_at: Some(by.now.plus(Duration::from_hours(24))),

@@ -174,6 +174,7 @@ pub async fn make(service: &Service) {
     );
     let user = "id:77".parse().unwrap();
     let wanted = Wanted {
+        provider: None,
         to: To::User(&user),
         tier: Tier::Pro,
         expires_at: None,

@@ -2,6 +2,7 @@
 //! had the same number.
 
 use domain::license::Tier;
+use sandbox::User;
 use store::licenses::{self, Grant, Owner};
 use store::{identity_provider, users};
 
@@ -126,4 +127,71 @@ fn a_stand_in_of_this_machine_may_change_its_port() {
         identity_provider::name("https://GHE.example/"),
         "https://ghe.example"
     );
+}
+
+#[tokio::test]
+async fn a_login_that_somebody_else_holds_now_grants_nothing_to_who_had_it() {
+    let desk = desk().await;
+    let url = desk.sandbox.identity_url();
+    let claimed = identity_provider::claim(desk.service.db(), &desk.clock, &url);
+    claimed.await.unwrap();
+    let token = desk.log_in("octavia").await;
+    let asking = async |line: &str| {
+        let mut command = waybill(&desk.service, &line.split(' ').collect::<Vec<_>>());
+        command.env("GITHUB_URL", &url);
+        command.env("GITHUB_API_URL", desk.sandbox.identity_api_url());
+        command.env("GITHUB_CLIENT_ID", sandbox::IDENTITY_CLIENT_ID);
+        command.env("GITHUB_CLIENT_SECRET", sandbox::IDENTITY_CLIENT_SECRET);
+        let done = run(command).await;
+        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+        (done.status.success(), said)
+    };
+    let (done, said) = asking("licenses grant --user Octavia --tier alpha").await;
+    assert!(done && !said.contains("was not asked"), "{said}");
+    desk.pass(10);
+    assert_eq!(desk.validate(&token).await.body["tier"], "alpha");
+    // Who has not logged in yet is known by the number at once, and nobody else can claim the licence.
+    let (done, said) = asking("licenses grant --user petra --tier pro").await;
+    assert!(done && !said.contains("logs in with this login"), "{said}");
+    let petra = desk.log_in("petra").await;
+    assert_eq!(desk.validate(&petra).await.body["tier"], "pro");
+    let (done, said) = asking("licenses grant --user octavio --tier pro").await;
+    assert!(
+        !done && said.contains("no account has the login octavio"),
+        "{said}"
+    );
+    let said = does(
+        &desk,
+        &["licenses", "grant", "--user", "octavia", "--tier", "pro"],
+    )
+    .await;
+    assert!(
+        said.contains("was not asked who has the login octavia now"),
+        "{said}"
+    );
+
+    let mut squatter = User::new("somebody", None, Vec::new());
+    let (former, now) = (User::new("octavia", None, Vec::new()).id, squatter.id);
+    squatter.login = "octavia".to_owned();
+    desk.identity().add_user(squatter);
+    does(&desk, &["orgs", "create", "acme"]).await;
+    for line in [
+        "licenses grant --user octavia --tier enterprise",
+        "orgs add-member acme octavia",
+        "orgs set-owner acme octavia",
+        "orgs create other --owner octavia",
+    ] {
+        let (done, said) = asking(line).await;
+        assert!(!done, "{line}: {said}");
+        assert!(
+            said.contains(&format!("id:{now} or id:{former}")),
+            "{line}: {said}"
+        );
+    }
+    let (done, said) = asking(&format!(
+        "licenses grant --user id:{former} --tier enterprise"
+    ))
+    .await;
+    assert!(done, "{said}");
+    desk.stop().await;
 }

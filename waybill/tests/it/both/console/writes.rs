@@ -361,6 +361,7 @@ fn by(service: &Service) -> By<'_> {
 async fn licence(service: &Service, account: usize) -> Uuid {
     let user = format!("id:{}", 1000 + account).parse().unwrap();
     let wanted = Wanted {
+        provider: None,
         to: To::User(&user),
         tier: Tier::Pro,
         expires_at: None,

@@ -40,11 +40,11 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ),
     (
         "commands::orgs::add",
-        &["orgs", "add-member", "acme", "hubert"],
+        &["orgs", "add-member", "acme", "petra"],
     ),
     (
         "commands::orgs::remove",
-        &["orgs", "remove-member", "acme", "hubert"],
+        &["orgs", "remove-member", "acme", "petra"],
     ),
     (
         "operators::pauses::begin",
