@@ -355,6 +355,13 @@ impl Config {
         reader.finished(privacy)
     }
 
+    /// Reads only `STOREFRONT_SHOPS`.
+    pub fn storefront_shops(settings: &Settings) -> Result<Vec<String>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let shops = reader.shops();
+        reader.finished(shops)
+    }
+
     /// The identity provider, from the settings that begin with `GITHUB_` and `ALLOW_CLEARTEXT` alone.
     pub fn identity_provider(settings: &Settings) -> Result<Option<IdentityProvider>, Mistakes> {
         let mut reader = Reader::of_files(settings, "GITHUB_");

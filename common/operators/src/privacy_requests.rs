@@ -7,11 +7,13 @@ use std::time::Duration;
 use bus::Bus;
 use bytes::Bytes;
 use domain::job::{JobId, Kind, State};
-use domain::privacy::{PERIOD, Request, Topic};
+use domain::privacy::{Held, PERIOD, Request, Topic};
 use platform::clock::Clock;
 use serde_json::{Map, Value, json};
 use store::audit::By;
+use store::customers;
 use store::jobs::{self, NewJob};
+use store::people::{self, Sought};
 use store::privacy_requests;
 use store::sql::{self, Db};
 use store::webhook_ids::{self, Claim, DeliveryId};
@@ -28,6 +30,8 @@ pub struct ByHand<'a> {
     pub shop: &'a str,
     pub customer: Option<i64>,
     pub email: Option<&'a str>,
+    /// Enter it although nothing is known of this person, who may be written wrong.
+    pub is_sure: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -38,20 +42,32 @@ pub enum NotEntered {
     Nobody,
     #[error("this is no shop's domain, no customer's id or no e-mail address")]
     Unreadable,
+    #[error("nothing is known of this customer of {0}{1}: see whether both are written right")]
+    NothingKnown(String, &'static str),
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
 
-/// Enters the request, and returns its id and whether it is new. Its key is `remembered` for this long.
-/// Without a bus the workers' sweep finds it.
+/// Where a request by hand is entered.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub db: &'a Db,
+    /// Without a bus the workers' sweep finds the request.
+    pub bus: Option<&'a Bus>,
+    /// `STOREFRONT_SHOPS`. Empty: any shop.
+    pub shops: &'a [String],
+    /// How long its key is remembered.
+    pub remembered: Duration,
+}
+
+/// Enters the request, and returns its id and whether it is new.
 pub async fn enter(
-    db: &Db,
-    bus: Option<&Bus>,
+    place: Place<'_>,
     clock: &Clock,
     by: By<'_>,
     asked: ByHand<'_>,
-    remembered: Duration,
 ) -> Result<(JobId, bool), NotEntered> {
+    let db = place.db;
     let ByHand { topic, shop, .. } = asked;
     let orders = match topic {
         Topic::DataRequest => "orders_requested",
@@ -78,10 +94,19 @@ pub async fn enter(
     if request.is_about_nobody() {
         return Err(NotEntered::Nobody);
     }
+    if !asked.is_sure && !is_known(db, &request).await? {
+        let is_foreign = !place.shops.is_empty() && !place.shops.contains(&shop);
+        let foreign = if is_foreign {
+            ", which is not one of STOREFRONT_SHOPS"
+        } else {
+            ""
+        };
+        return Err(NotEntered::NothingKnown(shop, foreign));
+    }
     let (id, key) = (clock.id(), format!("by-hand:{}", asked.key));
     let kind = Kind::Privacy(topic);
     let (source, queue) = (kind.row().source, kind.queue());
-    let bus = bus.filter(|bus| bus.is_up());
+    let bus = place.bus.filter(|bus| bus.is_up());
     let job = NewJob {
         id,
         queue,
@@ -107,7 +132,7 @@ pub async fn enter(
         job: id,
         body: None,
     };
-    let ids = webhook_ids::remember(&mut tx, &[claim], by.now, remembered).await?;
+    let ids = webhook_ids::remember(&mut tx, &[claim], by.now, place.remembered).await?;
     if !ids.fresh.contains(&id) {
         tx.rollback().await?;
         let first = ids.known.get(&claim.id);
@@ -120,4 +145,19 @@ pub async fn enter(
         notify_of(db, bus, queue, kind.into_str(), &[id]).await?;
     }
     Ok((id, true))
+}
+
+/// Whether there are rows of the person whom a request means, or rows that may be theirs.
+async fn is_known(db: &Db, request: &Request) -> sql::Result<bool> {
+    if let Some(id) = request.person.id
+        && customers::find(db, &request.shop, id).await?.is_some()
+    {
+        return Ok(true);
+    }
+    let found = people::find(db, &Sought::of(request)).await?;
+    let are_none = found.orders.is_empty()
+        && found.payments.is_empty()
+        && found.sessions.is_empty()
+        && found.subscriptions.is_empty();
+    Ok(!are_none || found.held != Held::default())
 }

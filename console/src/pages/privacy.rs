@@ -9,7 +9,7 @@ use domain::api_key::Role;
 use domain::privacy::{Decided, Held, State, Topic};
 use domain::time::{Timestamp, age};
 use operators::advice;
-use operators::privacy_requests::{self as flow, ByHand, NotEntered};
+use operators::privacy_requests::{self as flow, ByHand, NotEntered, Place};
 use providers::exports::Exports;
 use store::privacy_requests::{
     self, ActionRefused, Export, Filter, History, RequestEntry, Undecided,
@@ -403,6 +403,15 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
                     "export: a copy of their data. erase: that their data is erased.",
                 )
             },
+            Input {
+                value: "no".to_owned(),
+                choices: ["no", "yes"].map(str::to_owned).into(),
+                ..Input::text(
+                    "unknown",
+                    "Even if nothing is known of them",
+                    "no: it is refused then, because shop or customer may be written wrong.",
+                )
+            },
         ],
         back: "/privacy".to_owned(),
         command: "waybill privacy request --shop SHOP --customer ID".to_owned(),
@@ -436,18 +445,16 @@ pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
         shop: given.get("shop"),
         customer,
         email: Some(given.get("email")).filter(|email| !email.is_empty()),
+        is_sure: given.get("unknown") == "yes",
     };
     let parts = write.parts();
-    let remembered = parts.config.dedupe_ttl;
-    let entered = flow::enter(
-        &parts.db,
-        Some(&parts.bus),
-        &parts.clock,
-        write.by(),
-        asked,
-        remembered,
-    );
-    match entered.await {
+    let place = Place {
+        db: &parts.db,
+        bus: Some(&parts.bus),
+        shops: &parts.config.storefront_shops,
+        remembered: parts.config.dedupe_ttl,
+    };
+    match flow::enter(place, &parts.clock, write.by(), asked).await {
         Ok((id, is_new)) => {
             let done = if is_new { Done::Entered } else { Done::Changed };
             Ok(act::see(&page(id), done))

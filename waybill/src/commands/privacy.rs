@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use config::{Config, Privacy, Settings};
 use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
 use domain::time::Timestamp;
-use operators::privacy_requests::{self as flow, ByHand};
+use operators::privacy_requests::{self as flow, ByHand, NotEntered, Place};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use process::journal;
@@ -55,6 +55,9 @@ pub enum Command {
         /// Erase the customer's data, and not export it
         #[arg(long)]
         erase: bool,
+        /// Enter it even if nothing is known of this customer
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         operator: Operator,
     },
@@ -228,6 +231,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             shop,
             customer,
             erase,
+            yes,
             operator,
         } => {
             let author = operator.author(settings, db).await?;
@@ -236,7 +240,14 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             } else {
                 Topic::DataRequest
             };
-            enter(db, &author, &shop, customer, topic).await
+            let place = Place {
+                db,
+                bus: None,
+                shops: &Config::storefront_shops(settings)?,
+                // Nobody gives the key again.
+                remembered: Duration::ZERO,
+            };
+            enter(place, &author, &shop, customer, topic, yes).await
         }
         Command::Retry(OneRequest { id, operator }) => {
             let author = operator.author(settings, db).await?;
@@ -474,11 +485,12 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
 
 /// Enters a request that an operator has by hand.
 async fn enter(
-    db: &Db,
+    place: Place<'_>,
     author: &Author,
     shop: &str,
     customer: Option<i64>,
     topic: Topic,
+    is_sure: bool,
 ) -> Result<()> {
     let mut email = String::new();
     if customer.is_none() {
@@ -492,12 +504,16 @@ async fn enter(
         shop,
         customer,
         email: Some(email.trim()).filter(|email| !email.is_empty()),
+        is_sure,
     };
     let by = author.by(clock.now());
-    // Nobody gives this key again.
-    let remembered = Duration::ZERO;
-    let (id, _) = flow::enter(db, None, &clock, by, asked, remembered).await?;
-    received(id)
+    match flow::enter(place, &clock, by, asked).await {
+        Ok((id, _)) => received(id),
+        Err(why @ NotEntered::NothingKnown(..)) => {
+            bail!("{why}. To enter the request nevertheless, add --yes")
+        }
+        Err(why) => Err(why.into()),
+    }
 }
 
 /// Hints for the operator: what to know about the request, and what to do.

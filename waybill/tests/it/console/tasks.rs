@@ -135,7 +135,7 @@ async fn heavy_four_clicks_change_an_endpoint_and_enter_a_data_request() {
     .presses("Privacy")
     .presses("Enter a request")
     .types("shop", "shop.example")
-    .types("email", "somebody@example.com")
+    .types("email", "canary@example.com")
     .presses("Enter it")
     .sees("Privacy request");
     Person::opens(&mut browser, &url, "who did that")

@@ -19,7 +19,7 @@ use store::{api_keys, endpoints, licenses, pauses, privacy_requests};
 use uuid::Uuid;
 
 use crate::support::console::{Console, Session, role};
-use crate::support::operator::{dead_orders, said};
+use crate::support::operator::{dead_orders, refused, said};
 use crate::support::requests;
 use crate::support::{Service, eventually, service};
 
@@ -232,6 +232,7 @@ async fn cases(service: &Service) -> Vec<Case> {
             ("shop", "shop.example".to_owned()),
             ("customer", "77".to_owned()),
             ("what", "export".to_owned()),
+            ("unknown", "yes".to_owned()),
         ],
     });
     for (path, topic, state, seed) in [
@@ -970,8 +971,26 @@ async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_
         "--customer",
         "77",
     ];
-    assert!(said(&service, &entered).await.contains("is received"));
-    assert_eq!(trail(&service, "request.received").await.len(), 2);
+    // Typed wrong, nothing would be found, and the receipt would say so.
+    let mut wrong = entered;
+    wrong[3] = "shop.exampel";
+    let (code, why) = refused(&service, &wrong).await;
+    assert_eq!(code, 1);
+    assert!(
+        why.contains("nothing is known") && why.contains("--yes"),
+        "{why}"
+    );
+    let mut unknown = [&fields[..2], &nobody[2..]].concat();
+    unknown[1].1 = "00000000-0000-0000-0000-000000000002";
+    unknown.push(("customer", "78"));
+    let answer = session.send(console.post("/privacy/enter", &unknown)).await;
+    assert_eq!(answer.status(), 409);
+    assert_eq!(trail(&service, "request.received").await.len(), 1);
+    let sure = [&wrong[..], &["--yes"]].concat();
+    for entered in [&entered[..], &sure] {
+        assert!(said(&service, entered).await.contains("is received"));
+    }
+    assert_eq!(trail(&service, "request.received").await.len(), 3);
     service.settled().await;
     service.stop().await;
 }

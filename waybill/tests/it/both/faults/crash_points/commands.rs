@@ -63,6 +63,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
             "shop.example",
             "--customer",
             "5",
+            "--yes",
         ],
     ),
 ];

@@ -39,7 +39,7 @@ async fn a_process_that_dies_while_it_starts_is_started_again_and_serves() {
             world.recover().await;
             let request = ["privacy", "request", "--shop", "shop.example"];
             world
-                .command(&[&request[..], &["--customer", "5"]].concat())
+                .command(&[&request[..], &["--customer", "5", "--yes"]].concat())
                 .await;
             let later = "update jobs set run_at = created_at + 3600000";
             world.change(later).await;
