@@ -1,6 +1,6 @@
 //! What the holder of an API key may do: which kinds of calls (scopes), and the data of which
 //! shops. A key that was made without a list may do everything, including what a later version
-//! adds.
+//! adds, but does not open the console: a role there is always listed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -130,18 +130,33 @@ impl Shops {
     }
 }
 
-/// What a key may do. The default is everything.
+/// What a key may do. The default is everything but to open the console.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rights {
-    /// None means all scopes.
+    /// None means all scopes but the console's.
     pub scopes: Option<Vec<Scope>>,
     pub shops: Shops,
 }
 
 impl Rights {
     pub fn include(&self, scope: Scope) -> bool {
-        let list = self.scopes.as_ref();
-        list.is_none_or(|list| list.contains(&scope))
+        match &self.scopes {
+            Some(list) => list.contains(&scope),
+            None => !matches!(scope, Scope::Console(_)),
+        }
+    }
+
+    /// The scopes and the shops in words.
+    pub fn in_words(&self) -> [String; 2] {
+        let scopes = self.scopes.as_ref().map(|list| {
+            let names: Vec<&str> = list.iter().map(|scope| scope.as_str()).collect();
+            names.join(", ")
+        });
+        let shops = self.shops.0.as_ref().map(|list| list.join(", "));
+        [
+            scopes.unwrap_or_else(|| "all of the API".to_owned()),
+            shops.unwrap_or_else(|| "all".to_owned()),
+        ]
     }
 
     /// The roles that the key gives in the console. A key of some shops gives none, because the console

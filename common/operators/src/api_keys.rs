@@ -40,7 +40,7 @@ pub enum Refused {
 pub struct WantedKey<'a> {
     pub id: Uuid,
     pub name: &'a str,
-    /// None means all.
+    /// None means all but those of the console.
     pub scopes: Vec<Scope>,
     /// None means all.
     pub shops: Vec<String>,

@@ -1,6 +1,6 @@
 //! The API keys and endpoints of an installation as a file has them, to set up another installation alike.
 
-use domain::api_key::{self, Scope};
+use domain::api_key::{self, Rights, Scope, Shops};
 use domain::endpoint::{Secret, State};
 use domain::event::Pattern;
 use domain::time::Timestamp;
@@ -24,6 +24,11 @@ pub enum NotImported {
     Endpoint(Uuid, String),
     #[error("the API key {0} of the file cannot be added: {1}")]
     Key(Uuid, String),
+    #[error(
+        "the API key {0} of the file, named {1:?}, opens the console: {2}. If whoever has it may sign in here too, add \
+         --console"
+    )]
+    Console(Uuid, String, String),
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -77,6 +82,8 @@ pub async fn export(db: &Db, by: By<'_>, secrets: bool) -> sql::Result<Setup> {
 pub struct Imported {
     pub id: Uuid,
     pub name: String,
+    /// What a key opens, and the account whose holder signs in to the console with it.
+    pub opens: Option<(Rights, Option<i64>)>,
     /// False when it was there already.
     pub is_added: bool,
     /// A secret that was made because the file has none. It is shown this one time.
@@ -84,16 +91,23 @@ pub struct Imported {
 }
 
 /// Adds what is not there yet, with an entry in the audit for each: all of it or nothing. Endpoints get the
-/// events from now on.
+/// events from now on. Keys that open the console are added only where that `is_asked`.
 pub async fn import(
     db: &Db,
     by: By<'_>,
     clock: &Clock,
     allowed: &Allowed,
     setup: &Setup,
+    is_asked: bool,
 ) -> Result<Vec<Imported>, NotImported> {
+    let mut rights = Vec::new();
     for key in &setup.keys {
-        check_key(key).map_err(|wrong| NotImported::Key(key.id, wrong))?;
+        let opens = check_key(key).map_err(|wrong| NotImported::Key(key.id, wrong))?;
+        if !is_asked && (!opens.roles().is_empty() || key.account.is_some()) {
+            let [scopes, _] = opens.in_words();
+            return Err(NotImported::Console(key.id, key.name.clone(), scopes));
+        }
+        rights.push(opens);
     }
     let mut checked = Vec::new();
     for endpoint in &setup.endpoints {
@@ -103,15 +117,19 @@ pub async fn import(
     let position = event_head::newest(db).await?;
     let mut imported = Vec::new();
     let mut tx = db.begin().await?;
-    for key in &setup.keys {
+    for (key, rights) in setup.keys.iter().zip(rights) {
         let is_added = api_keys::import(&mut tx, key).await?;
         if is_added {
-            let details = json!({"imported": true, "expires_at": key.expires_at.map(Timestamp)});
+            let details = json!({
+                "imported": true, "scopes": rights.scopes, "shops": rights.shops,
+                "expires_at": key.expires_at.map(Timestamp), "account": key.account,
+            });
             by.note(&mut tx, "key.created", key.id, details).await?;
         }
         imported.push(Imported {
             id: key.id,
             name: key.name.clone(),
+            opens: Some((rights, key.account)),
             is_added,
             secret: None,
         });
@@ -147,6 +165,7 @@ pub async fn import(
         imported.push(Imported {
             id: endpoint.id,
             name: endpoint.url.clone(),
+            opens: None,
             is_added,
             secret: made.filter(|_| is_added),
         });
@@ -155,20 +174,25 @@ pub async fn import(
     Ok(imported)
 }
 
-/// Checks a key of a file, which anybody may have written.
-fn check_key(key: &Exported) -> Result<(), String> {
+/// Checks a key of a file, which anybody may have written, and returns what it opens.
+fn check_key(key: &Exported) -> Result<Rights, String> {
     if key.name.trim().is_empty() || key.name.contains(char::is_control) {
         return Err("it has no name".to_owned());
     }
-    for scope in key.scopes.iter().flat_map(|it| it.split(' ')) {
-        let known = scope.parse::<Scope>();
-        known.map_err(|wrong| format!("its scope {scope:?}: {wrong}"))?;
-    }
-    for shop in key.shops.iter().flat_map(|it| it.split(' ')) {
-        let known = api_key::shop(shop);
-        known.map_err(|wrong| format!("its shop {shop:?}: {wrong}"))?;
-    }
-    Ok(())
+    let scope = |text: &str| {
+        let known = text.parse::<Scope>();
+        known.map_err(|wrong| format!("its scope {text:?}: {wrong}"))
+    };
+    let shop = |text: &str| {
+        let known = api_key::shop(text);
+        known.map_err(|wrong| format!("its shop {text:?}: {wrong}"))
+    };
+    let scopes = key.scopes.as_ref().map(|it| it.split(' ').map(scope));
+    let shops = key.shops.as_ref().map(|it| it.split(' ').map(shop));
+    Ok(Rights {
+        scopes: scopes.map(Iterator::collect).transpose()?,
+        shops: Shops(shops.map(Iterator::collect).transpose()?),
+    })
 }
 
 /// Checks an endpoint of a file.

@@ -198,7 +198,7 @@ pub struct Exported {
     /// The SHA-256 of the key, in hex.
     #[serde(with = "hex::serde")]
     pub hash: [u8; 32],
-    /// The names of the scopes, separated by spaces. None means all.
+    /// The names of the scopes, separated by spaces. None means all but those of the console.
     pub scopes: Option<String>,
     /// The domains of the shops, separated by spaces. None means all.
     pub shops: Option<String>,

@@ -83,16 +83,13 @@ fn state(state: State) -> Cell {
 }
 
 fn scopes(key: &ApiKeyEntry) -> String {
-    let Some(scopes) = &key.rights.scopes else {
-        return "all".to_owned();
-    };
-    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-    names.join(", ")
+    let [scopes, _] = key.rights.in_words();
+    scopes
 }
 
 fn shops(key: &ApiKeyEntry) -> String {
-    let shops = key.rights.shops.0.as_ref();
-    shops.map_or_else(|| "all".to_owned(), |shops| shops.join(", "))
+    let [_, shops] = key.rights.in_words();
+    shops
 }
 
 fn account(key: &ApiKeyEntry) -> Cell {
@@ -161,7 +158,12 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
     let id: Uuid = given.read("id")?;
     let chosen = |scope: &Scope| given.get(&format!("scope-{scope}")) == "yes";
     let mut scopes: Vec<Scope> = Scope::ALL.into_iter().filter(chosen).collect();
+    let opens_console = scopes.iter().any(|it| matches!(it, Scope::Console(_)));
     match (given.get("all"), scopes.is_empty()) {
+        ("yes", _) if opens_console => {
+            let why = "everything of the API does not open the console: choose each scope";
+            return Err(Error::impossible(why));
+        }
         ("yes", _) => scopes.clear(),
         (_, true) => return Err(Error::impossible("choose what the key opens")),
         _ => {}

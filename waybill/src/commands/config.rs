@@ -17,7 +17,7 @@ use store::api_keys::Exported;
 
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
-use crate::table::{self, Rows as _, Table};
+use crate::table::{self, Rows as _, Table, or_dash};
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -51,6 +51,9 @@ pub enum Command {
     Import {
         /// A file that `waybill config export` has made
         file: PathBuf,
+        /// Add keys too that open the console
+        #[arg(long)]
+        console: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -82,9 +85,10 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
         }) => export(settings, &file, with_secrets, &operator).await,
         Some(Command::Import {
             file,
+            console,
             json,
             operator,
-        }) => import(settings, &file, json, &operator).await,
+        }) => import(settings, &file, console, json, &operator).await,
     }
 }
 
@@ -179,7 +183,13 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     opened.sync_all()
 }
 
-async fn import(settings: &Settings, file: &Path, json: bool, operator: &Operator) -> Result<()> {
+async fn import(
+    settings: &Settings,
+    file: &Path,
+    console: bool,
+    json: bool,
+    operator: &Operator,
+) -> Result<()> {
     let place = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {place}"))?;
     let given: File = serde_json::from_str(&text).map_err(|wrong| {
@@ -195,7 +205,8 @@ async fn import(settings: &Settings, file: &Path, json: bool, operator: &Operato
         keys: given.api_keys,
         endpoints: given.endpoints,
     };
-    let imported = setup::import(&db, author.by(clock.now()), &clock, &allowed, &given_setup).await;
+    let by = author.by(clock.now());
+    let imported = setup::import(&db, by, &clock, &allowed, &given_setup, console).await;
     db.close().await;
     let imported = imported.map_err(|refused| match refused {
         NotImported::Database(error) => error.into(),
@@ -215,7 +226,8 @@ async fn import(settings: &Settings, file: &Path, json: bool, operator: &Operato
             .iter()
             .map(|it| {
                 json!({
-                    "id": it.id, "name": it.name, "added": it.is_added,
+                    "id": it.id, "name": it.name, "added": it.is_added, "opens": it.opens.as_ref().map(|it| &it.0),
+                    "account": it.opens.as_ref().and_then(|it| it.1),
                     "secret": it.secret.as_ref().map(Secret::reveal),
                 })
             })
@@ -224,7 +236,9 @@ async fn import(settings: &Settings, file: &Path, json: bool, operator: &Operato
             "imported": added, "settings_that_differ": differ, "secrets_that_are_missing": missing,
         }));
     }
-    let mut rows = Table::new(["ID", "NAME", "STATE", "SECRET"]);
+    let mut rows = Table::new([
+        "ID", "NAME", "STATE", "SCOPES", "SHOPS", "ACCOUNT", "SECRET",
+    ]);
     for it in &imported {
         let state = if it.is_added {
             "added"
@@ -232,10 +246,19 @@ async fn import(settings: &Settings, file: &Path, json: bool, operator: &Operato
             "there already"
         };
         let secret = it.secret.as_ref().map(Secret::reveal);
+        let opens = it.opens.as_ref();
+        let [scopes, shops] = opens.map(|it| it.0.in_words()).unwrap_or_default();
         rows.row([
             it.id.to_string(),
             it.name.clone(),
             state.to_owned(),
+            scopes,
+            shops,
+            or_dash(
+                &opens
+                    .and_then(|it| it.1)
+                    .map_or(String::new(), |it| it.to_string()),
+            ),
             secret.unwrap_or_default(),
         ]);
     }

@@ -22,9 +22,9 @@ use crate::words;
 pub enum Command {
     /// Make a key and print it; it is printed only this once, because only its hash is stored
     ///
-    /// Without --scope and --shop the key opens everything, also what later versions add. Give
-    /// each program a key of its own with only the scopes and shops that it needs, so that you can
-    /// revoke each key separately.
+    /// Without --scope and --shop the key opens all of the API, also what later versions add, and not
+    /// the console. Give each program a key of its own with only the scopes and shops that it needs,
+    /// so that you can revoke each key separately.
     Create(CreateArguments),
     /// List keys with their scopes, their ends, and when they were last used
     List {
@@ -50,7 +50,7 @@ pub struct CreateArguments {
     /// A name that says what the key is for
     name: String,
     /// A scope of the key. Give it several times for several scopes. Without it the key has all
-    /// scopes
+    /// scopes but those of the console
     #[arg(long, value_name = "SCOPE", value_parser = words::scope())]
     scope: Vec<Scope>,
     /// A shop domain whose orders and privacy requests the key opens. Give it several times for
@@ -128,8 +128,14 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
         }));
     }
     table::print(&format!("{key}\n"))?;
+    let [scopes, shops] = rights.in_words();
+    let account = arguments.account;
+    let account = account.map_or(String::new(), |number| {
+        format!(" With it account {number} signs in to the console.")
+    });
     terminal::err(&format!(
-        "Keep it now: it cannot be shown again. Send it as `Authorization: Bearer {}..`\n",
+        "Keep it now: it cannot be shown again. Send it as `Authorization: Bearer {}..`\n\
+         It opens: {scopes}. Shops: {shops}.{account}\n",
         &key[..6]
     ));
     Ok(())
@@ -151,22 +157,13 @@ fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
         return table::print("No keys. Make one: waybill keys create <name>\n");
     }
     let minute = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), zone::minute);
-    let names = |scopes: &[Scope]| {
-        let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-        names.join(",")
-    };
-    let all = || "all".to_owned();
+    let words = |key: &ApiKeyEntry| key.rights.in_words();
     let rows = keys.table(&[
         ("ID", &|key| key.id.to_string()),
         ("NAME", &|key| key.name.clone()),
         ("STATE", &|key| key.state.into_str().to_owned()),
-        ("SCOPES", &|key| {
-            key.rights.scopes.as_deref().map_or_else(all, names)
-        }),
-        ("SHOPS", &|key| {
-            let shops = key.rights.shops.0.as_ref();
-            shops.map_or_else(all, |shops| shops.join(","))
-        }),
+        ("SCOPES", &|key| words(key)[0].clone()),
+        ("SHOPS", &|key| words(key)[1].clone()),
         ("CREATED", &|key| zone::minute(key.created_at)),
         ("EXPIRES", &|key| minute(key.expires_at)),
         ("LAST USED", &|key| minute(key.last_used_at)),

@@ -8,7 +8,7 @@ use config::{
     Settings,
 };
 use console::Listening;
-use domain::api_key::Rights;
+use domain::api_key::{Rights, Scope};
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
@@ -225,7 +225,11 @@ async fn run(
 async fn development_key(db: &Db, clock: &Clock) -> Result<Made> {
     let mut tx = db.begin().await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
-    let (name, rights) = (api_keys::DEVELOPMENT, Rights::default());
+    let name = api_keys::DEVELOPMENT;
+    let rights = Rights {
+        scopes: Some(Scope::ALL.to_vec()),
+        ..Rights::default()
+    };
     let made =
         api_keys::create(&mut tx, clock, clock.id(), name, Some(expires_at), &rights).await?;
     tx.commit().await?;

@@ -303,7 +303,7 @@ async fn the_operator_makes_lists_and_revokes_keys() {
     let listed = run(&["keys", "list"]).await;
     let text = String::from_utf8(listed.stdout).unwrap();
     assert!(
-        text.contains("desk") && text.contains("orders:read,privacy:read"),
+        text.contains("desk") && text.contains("orders:read, privacy:read"),
         "{text}"
     );
     assert!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::api_key::Rights;
+use domain::api_key::Role;
 use domain::license::Tier;
 use domain::pause::{Provider, Target};
 use operators::endpoints::WantedEndpoint;
@@ -17,7 +17,7 @@ use store::jobs::operate::Action;
 use uuid::Uuid;
 
 use crate::support::browser::Browser;
-use crate::support::console::Console;
+use crate::support::console::{Console, role};
 use crate::support::delivery::{order, storefront};
 use crate::support::order::{body, captured, deliver, order_delivery, with};
 use crate::support::payment::{event, invoice};
@@ -30,7 +30,7 @@ pub const ORDER: &str = "6000000000000700";
 /// Serves the console, and signs the browser in with a link.
 pub async fn open(service: &mut Service, browser: &mut Browser, name: &str) -> Console {
     let mut tx = service.db().begin().await.unwrap();
-    let rights = Rights::default();
+    let rights = role(Role::Owner);
     let made = api_keys::create(
         &mut tx,
         service.clock(),

@@ -18,7 +18,11 @@ fn another_installation_is_set_up_alike() {
             .stdout,
     );
     let key = made.lines().next().unwrap().to_owned();
-    assert!(from.run(&["keys", "create", "gone"]).status.success());
+    let gone = text(&from.run(&["keys", "create", "gone"]).stderr);
+    assert!(
+        gone.contains("It opens: all of the API. Shops: all."),
+        "{gone}"
+    );
     assert!(from.run(&["keys", "revoke", "gone"]).status.success());
     let url = "https://hooks.example/waybill";
     let added = from.run(&["endpoints", "add", url, "--type", "order.*", "--json"]);
@@ -57,7 +61,30 @@ fn another_installation_is_set_up_alike() {
     let listed = |shop: &Shop, what: &str| -> Value {
         serde_json::from_slice(&shop.run(&[what, "list", "--json"]).stdout).unwrap()
     };
+    // A key that somebody has planted.
+    std::fs::write(
+        &wrong,
+        written.replace("orders:read", "orders:read console:owner"),
+    )
+    .unwrap();
+    let refused = to.run(&["config", "import", wrong.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let why = text(&refused.stderr);
+    assert!(
+        why.contains("console:owner") && why.contains("--console"),
+        "{why}"
+    );
     assert_eq!(listed(&to, "keys"), json!([]));
+    let other = Shop::new();
+    assert!(other.run(&["migrate"]).status.success());
+    let said = text(
+        &other
+            .run(&["config", "import", wrong.to_str().unwrap(), "--console"])
+            .stdout,
+    );
+    assert!(said.contains("orders:read, console:owner"), "{said}");
+    let audited = text(&other.run(&["audit", "list", "--json"]).stdout);
+    assert!(audited.contains("console:owner"), "{audited}");
 
     let imported = to.run(&["config", "import", file, "--json"]);
     let imported: Value = serde_json::from_slice(&imported.stdout).unwrap();
