@@ -726,6 +726,8 @@ create table users (
     seen_at bigint
 );
 
+create index users_unseen on users (coalesce(seen_at, created_at));
+
 -- One row: the identity provider to which the numbers in users.provider_id belong. The first
 -- process that starts with a provider writes it.
 create table identity_provider (

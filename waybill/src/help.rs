@@ -20,7 +20,7 @@ const GROUPS: &[(&str, &str)] = &[
     ),
     ("Personal data", "privacy audit"),
     ("Your own systems", "endpoints"),
-    ("Who may use it", "keys licenses orgs identity"),
+    ("Who may use it", "keys licenses users orgs identity"),
     ("This command", "completions man version help"),
 ];
 

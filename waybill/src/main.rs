@@ -26,7 +26,7 @@ use crate::commands::{
     attention, audit, backup, completions, config, connect, copy, dead, doctor, endpoints, events,
     health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
     notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets,
-    start, trigger, version, worker,
+    start, trigger, users, version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -145,6 +145,9 @@ enum Command {
     /// Licences: which tier persons and organizations have
     #[command(subcommand)]
     Licenses(licenses::Command),
+    /// Persons who have logged in: forget them
+    #[command(subcommand)]
+    Users(users::Command),
     /// Organizations whose members share a licence
     #[command(subcommand)]
     Orgs(orgs::Command),
@@ -271,6 +274,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Keys(command)) => keys::run(settings, command).await,
         Some(Command::Login(arguments)) => login::run(settings, &arguments).await,
         Some(Command::Licenses(command)) => licenses::run(settings, command).await,
+        Some(Command::Users(command)) => users::run(settings, command).await,
         Some(Command::Orgs(command)) => orgs::run(settings, command).await,
         Some(Command::Identity(command)) => identity::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, arguments).await,

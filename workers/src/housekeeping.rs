@@ -10,11 +10,12 @@ use std::time::Duration;
 use config::Outlet;
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
+use store::audit::{self, By};
 use store::broker_cursor;
 use store::sql;
 use store::{
     checkouts, confirmed_tokens, console_sessions, deliveries, device_code_requests, device_codes,
-    erasure, events, job_attempts, leases, measures, notifications, refused_deliveries,
+    erasure, events, job_attempts, leases, measures, notifications, refused_deliveries, users,
     webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
@@ -242,6 +243,13 @@ impl Worker {
         round.chunks("beginnings of logins", begun).await;
         let confirmed = || confirmed_tokens::forget(db, now, most);
         round.chunks("confirmed tokens", confirmed).await;
+        let by = By {
+            keys: &self.parts.keys,
+            actor: audit::WORKER,
+            now,
+        };
+        let unseen = || users::forget_unseen(db, by, most);
+        round.chunks("people who were not seen", unseen).await;
         let ended = || console_sessions::forget(db, now, most);
         round.chunks("sessions of the console", ended).await;
     }

@@ -2,6 +2,7 @@
 //! that it requests from the identity provider do not list organizations.
 
 use serde::Serialize;
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::sql::{Db, FromRow, Result, Tx};
 use crate::users::users;
@@ -32,8 +33,8 @@ pub async fn create(
          returning id, name, owner_id, created_at",
     )
     .bind(clock.id())
-    .bind(name)
-    .bind(name.to_lowercase())
+    .bind(composed(name))
+    .bind(key(name))
     .bind(owner)
     .bind(clock.now().0)
     .first(Org::from_row)
@@ -42,9 +43,46 @@ pub async fn create(
 
 pub async fn find(tx: &mut Tx, name: &str) -> Result<Option<Org>> {
     tx.query("select id, name, owner_id, created_at from orgs where name_key = $1")
-        .bind(name.to_lowercase())
+        .bind(key(name))
         .first(Org::from_row)
         .await
+}
+
+/// Gives an organization another name. False when another one has it.
+pub async fn rename(tx: &mut Tx, org: OrgId, name: &str) -> Result<bool> {
+    tx.query(
+        "update orgs set name = $2, name_key = $3
+         where id = $1 and not exists (
+             select 1 from orgs as others where others.name_key = $3 and others.id <> $1
+         )",
+    )
+    .bind(org)
+    .bind(composed(name))
+    .bind(key(name))
+    .changed_one()
+    .await
+}
+
+/// Removes an organization, with its licences and memberships. The caller holds `licenses::lock`.
+pub async fn remove(tx: &mut Tx, org: OrgId) -> Result<()> {
+    for statement in [
+        "delete from org_members where org_id = $1",
+        "delete from licenses where org_id = $1",
+        "delete from orgs where id = $1",
+    ] {
+        tx.query(statement).bind(org).execute().await?;
+    }
+    Ok(())
+}
+
+/// The name with each letter and its accents as one character, where there is one: both ways to write it look
+/// the same.
+fn composed(name: &str) -> String {
+    name.nfc().collect()
+}
+
+fn key(name: &str) -> String {
+    composed(name).to_lowercase()
 }
 
 /// Every organization, by name.

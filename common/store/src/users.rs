@@ -35,7 +35,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::audit::By;
 use crate::sql::{Db, Error, FromRow, Result, Tx};
 use domain::account::Account;
 use domain::license::UserId;
@@ -46,6 +48,9 @@ use super::licenses;
 
 /// How long an invitation by login can be claimed.
 pub const CLAIM_PERIOD: Duration = Duration::from_hours(30 * 24);
+
+/// How long somebody is remembered who has no licence and does not come back.
+pub const KEPT: Duration = Duration::from_hours(365 * 24);
 
 /// The time at which somebody was last seen is stored with this precision.
 const SEEN_NOTED: Duration = Duration::from_hours(24);
@@ -346,6 +351,59 @@ async fn merge(tx: &mut Tx, account: &Account, person: UserId, now: Timestamp) -
         tx.query(statement).bind(invitation).execute().await?;
     }
     Ok(())
+}
+
+/// Forgets a person, with licences and memberships. The caller holds [`licenses::lock`], so nothing is granted
+/// meanwhile.
+pub async fn forget(tx: &mut Tx, user: UserId) -> Result<()> {
+    for statement in [
+        "update orgs set owner_id = null where owner_id = $1",
+        "update api_keys set account = null
+         where account = (select provider_id from users where id = $1)",
+        "delete from org_members where user_id = $1",
+        "delete from licenses where user_id = $1",
+        "delete from users where id = $1",
+    ] {
+        tx.query(statement).bind(user).execute().await?;
+    }
+    Ok(())
+}
+
+/// Persons who were not seen since a time and have had no licence since then, neither of their own nor through
+/// an organization. One whose account names a key is an operator.
+const UNSEEN: &str = "select id from users
+    where coalesce(seen_at, created_at) <= $1
+      and not exists (select 1 from org_members where org_members.user_id = users.id)
+      and not exists (select 1 from orgs where orgs.owner_id = users.id)
+      and not exists (select 1 from api_keys where api_keys.account = users.provider_id)
+      and not exists (
+          select 1 from licenses
+          where licenses.user_id = users.id and licenses.revoked_at is null
+            and (licenses.expires_at is null or licenses.expires_at > $1)
+      )
+    order by coalesce(seen_at, created_at)
+    limit $2";
+
+/// Forgets at most `limit` persons without a licence who were not seen within [`KEPT`], with an entry in the audit
+/// for each.
+pub async fn forget_unseen(db: &Db, by: By<'_>, limit: i64) -> Result<u64> {
+    let since = by.now.minus(KEPT).0;
+    if !db.query(UNSEEN).bind(since).bind(1_i64).is_any().await? {
+        return Ok(0);
+    }
+    let mut tx = db.begin().await?;
+    licenses::lock(&mut tx).await?;
+    let unseen = tx.query(UNSEEN).bind(since).bind(limit);
+    let unseen: Vec<UserId> = unseen.all(|row| row.get("id")).await?;
+    for id in &unseen {
+        forget(&mut tx, *id).await?;
+    }
+    for id in &unseen {
+        let details = json!({"unseen_since": Timestamp(since)});
+        by.note(&mut tx, "user.forgotten", id, details).await?;
+    }
+    tx.commit().await?;
+    Ok(unseen.len() as u64)
 }
 
 /// An invitation that nobody can claim any more.

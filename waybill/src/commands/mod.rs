@@ -38,6 +38,7 @@ pub mod sandbox;
 pub mod secrets;
 pub mod start;
 pub mod trigger;
+pub mod users;
 pub mod version;
 pub mod worker;
 

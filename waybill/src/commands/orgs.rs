@@ -8,6 +8,7 @@ use operators::licenses::{When, organization, others};
 use platform::clock::Clock;
 use providers::identity::IdentityProvider;
 use serde_json::{Value, json};
+use store::audit::By;
 use store::licenses::{self, Customer, License};
 use store::orgs;
 use store::sql::Db;
@@ -31,6 +32,22 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
+    /// Give an organization another name
+    Rename {
+        org: String,
+        name: String,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Remove an organization with its licences; its members remain
+    Remove {
+        org: String,
+        /// Remove it even if one of its licences is active
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        operator: Operator,
+    },
     /// Set the owner of an organization
     SetOwner(OrgAndUser),
     /// Make a person a member, who then has the organization's licences
@@ -51,7 +68,7 @@ pub struct OrgAndUser {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    if let Command::Create { name, .. } = &command {
+    if let Command::Create { name, .. } | Command::Rename { name, .. } = &command {
         check_name(name)?;
     }
     let when = super::licenses::when(settings)?;
@@ -64,6 +81,18 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let author = operator.author(settings, db).await?;
             let provider = Config::identity_provider(settings)?;
             create(db, &author, &name, owner.as_ref(), provider.as_ref()).await
+        }
+        Command::Rename {
+            org,
+            name,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            rename(db, author.by(when.now), &org, &name).await
+        }
+        Command::Remove { org, yes, operator } => {
+            let author = operator.author(settings, db).await?;
+            remove_org(db, author.by(when.now), &org, yes, when).await
         }
         Command::SetOwner(of) => set_owner(settings, db, &of, when).await,
         Command::AddMember(of) => add(settings, db, &of, when).await,
@@ -124,6 +153,36 @@ async fn create(
         org.name,
         doubt.unwrap_or_default()
     ))
+}
+
+async fn rename(db: &Db, by: By<'_>, org: &str, name: &str) -> Result<()> {
+    let mut tx = db.begin().await?;
+    let org = organization(&mut tx, org).await?;
+    if !orgs::rename(&mut tx, org.id, name).await? {
+        bail!("there is an organization {name} already; choose another name");
+    }
+    by.note(&mut tx, "org.renamed", org.id, json!({})).await?;
+    tx.commit().await?;
+    table::print(&format!("Organization {} is named {name} now.\n", org.name))
+}
+
+async fn remove_org(db: &Db, by: By<'_>, org: &str, is_sure: bool, when: When) -> Result<()> {
+    let mut tx = db.begin().await?;
+    licenses::lock(&mut tx).await?;
+    let org = organization(&mut tx, org).await?;
+    let licenses = licenses::of_org(&mut tx, org.id).await?;
+    let active = licenses.iter().filter(|it| when.is_active(it)).count();
+    if active > 0 && !is_sure {
+        bail!(
+            "{} has licences that are active ({active}), which would go too: add --yes",
+            org.name
+        );
+    }
+    orgs::remove(&mut tx, org.id).await?;
+    let details = json!({"active_licenses": active});
+    by.note(&mut tx, "org.removed", org.id, details).await?;
+    tx.commit().await?;
+    table::print(&format!("Organization {} is removed.\n", org.name))
 }
 
 /// Sets the owner. The organization then counts among those of the new owner, so for each of its

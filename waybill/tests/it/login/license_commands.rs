@@ -505,3 +505,54 @@ async fn a_tool_neither_makes_nor_migrates_a_database() {
         assert!(said.contains("set DATABASE_URL to a new"), "{tool}: {said}");
     }
 }
+
+#[test]
+fn a_person_and_an_organization_are_forgotten_when_an_operator_says_so() {
+    let desk = Desk::new();
+    desk.does("orgs create Acme --owner alice");
+    desk.does("orgs add-member acme alice");
+    desk.grants("--user alice --tier pro");
+    let of_org = desk.grants("--org acme --tier alpha");
+    let said = desk.refuses("users forget alice");
+    assert!(said.contains("add --yes"), "{said}");
+    desk.does("users forget alice --yes");
+    let said = desk.refuses("users forget alice");
+    assert!(said.contains("nobody named alice"), "{said}");
+    let left = desk.json("licenses list --all");
+    assert_eq!(
+        (left.as_array().unwrap().len(), &left[0]["id"]),
+        (1, &json!(of_org))
+    );
+    let orgs = desk.json("orgs list");
+    assert_eq!(
+        (&orgs[0]["owner"], &orgs[0]["members"]),
+        (&Value::Null, &json!([]))
+    );
+
+    desk.does("orgs create Other");
+    desk.refuses("orgs rename acme OTHER");
+    desk.does("orgs rename acme Apex");
+    let said = desk.refuses("orgs remove apex");
+    assert!(said.contains("add --yes"), "{said}");
+    desk.does("orgs remove apex --yes");
+    assert_eq!(desk.json("orgs list").as_array().unwrap().len(), 1);
+    let done: Vec<String> = desk
+        .audited()
+        .into_iter()
+        .map(|(_, action, _)| action)
+        .collect();
+    for action in ["user.forgotten", "org.renamed", "org.removed"] {
+        assert!(done.iter().any(|it| it == action), "{action} in {done:?}");
+    }
+}
+
+/// An accent may be a character of its own or part of the letter.
+#[test]
+fn two_ways_to_write_a_name_are_one_organization() {
+    let desk = Desk::new();
+    desk.does("orgs create Cafe\u{301}");
+    let said = desk.refuses("orgs create CAF\u{c9}");
+    assert!(said.contains("already"), "{said}");
+    desk.does("orgs add-member caf\u{e9} alice");
+    assert_eq!(desk.json("orgs list")[0]["name"], "Caf\u{e9}");
+}

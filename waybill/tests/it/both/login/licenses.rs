@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use domain::account::Account;
 use domain::license::{Candidate, OrgId, Tier, UserId, check_seats, resolve};
+use domain::privacy::Keys;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use process::open_database;
+use store::audit::{self, By};
 use store::licenses::{self, Grant, Owner};
 use store::orgs;
 use store::sql::{Db, Tx};
@@ -555,4 +557,58 @@ async fn a_licence_is_suspended_resumed_and_revoked_once_each() {
     assert_eq!(books.tier(user).await, Tier::Free);
     // The account shows up later, and is the one that was named by its number.
     assert_eq!(books.sees(7, "seven").await, user);
+}
+
+#[tokio::test]
+async fn who_has_no_licence_and_does_not_come_back_is_forgotten_after_a_year() {
+    let books = books().await;
+    let keys = Keys::new(vec![7; 32]);
+    let forget = async || {
+        let by = By {
+            keys: &keys,
+            actor: audit::WORKER,
+            now: books.clock.now(),
+        };
+        users::forget_unseen(&books.db, by, 100).await.unwrap()
+    };
+    let gone = books.sees(1, "gone").await;
+    books.sees(2, "back").await;
+    books.grant_to(&login("licensed"), Tier::Pro).await;
+    books.sees(3, "licensed").await;
+    let (owner, member) = (books.sees(4, "owner").await, books.sees(5, "member").await);
+    books.org("acme", Some(owner), &[member]).await;
+    // Invited, and nobody came.
+    books
+        .change(async |tx| {
+            users::find_or_invite(tx, &books.clock, &login("nobody"))
+                .await
+                .unwrap()
+        })
+        .await;
+    let revoked = books.grant_to(&Named::ProviderId(6), Tier::Pro).await;
+    books
+        .change(async |tx| {
+            for license in licenses::of_owner(tx, Owner::User(revoked)).await.unwrap() {
+                assert!(
+                    licenses::revoke(tx, license.id, books.clock.now())
+                        .await
+                        .unwrap()
+                );
+            }
+        })
+        .await;
+    let day = Duration::from_hours(25);
+    books.clock.advance(users::KEPT.saturating_sub(day));
+    books.sees(2, "back").await;
+    assert_eq!(forget().await, 0);
+    books.clock.advance(day);
+    assert_eq!(forget().await, 3);
+    assert_eq!(forget().await, 0);
+    let rows = books.db.query("select login from users order by login");
+    let left: Vec<String> = rows.all(|row| row.get("login")).await.unwrap();
+    assert_eq!(left, ["back", "licensed", "member", "owner"]);
+    let entries = audit::newest(&books.db, 9).await.unwrap();
+    assert_eq!(entries.len(), 3);
+    assert!(entries.iter().any(|it| it.object_id == gone.to_string()));
+    assert!(entries.iter().all(|it| it.action == "user.forgotten"));
 }
