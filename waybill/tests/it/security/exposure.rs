@@ -455,6 +455,7 @@ async fn where_every_protection_is_on_the_log_says_nothing_of_them() {
     let on = [
         ("STOREFRONT_SHOPS", "shop.example"),
         ("PRIVACY_KEY", "a-key-of-thirty-two-characters-or-more"),
+        ("PUBLIC_PAGES", "with_code"),
     ];
     let on = on.map(|(name, value)| (name, value.to_owned()));
     let lines = log(&folder, &on).await;
