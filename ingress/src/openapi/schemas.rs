@@ -8,9 +8,12 @@ use utoipa::ToSchema;
 
 /// The fields that an answer may lack. Every other field is always there, and is null if it has no
 /// value.
-const OMITTED: [(&str, &str); 2] = [
+const OMITTED: [(&str, &str); 5] = [
     ("PrivacyRequest", "code"),
     ("DeviceCode", "verification_uri_complete"),
+    ("Login", "expires_in"),
+    ("Login", "refresh_token"),
+    ("Login", "refresh_token_expires_in"),
 ];
 
 const REFERENCE: &str = "#/components/schemas/";

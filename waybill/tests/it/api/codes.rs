@@ -11,7 +11,7 @@ use platform::clock::Clock;
 use platform::logs::{Lines, LogFormat};
 use providers::payment::IdempotencyKey;
 use reqwest::{RequestBuilder, Response};
-use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
+use sandbox::{Fault, LoginRules, Options, PAYMENT_KEY, Sandbox};
 use serde_json::json;
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -65,8 +65,14 @@ async fn logins(seen: &mut Seen) {
     answered(desk.poll(&code).await);
     let token = desk.log_in("octavia").await;
     assert!(desk.identity().revoke(&token));
+    desk.identity().set_rules(LoginRules {
+        token_life: Some(Duration::from_mins(10)),
+        ..LoginRules::default()
+    });
+    let ending = desk.log_in("octavia").await;
     desk.pass(900);
     answered(desk.validate(&token).await);
+    answered(desk.validate(&ending).await);
     answered(desk.poll(&code).await);
     webhooks_and_orders(seen, desk).await;
 }
