@@ -534,7 +534,8 @@ async fn write(
 }
 
 /// The deliveries whose id came before with another body, as jobs that wait for an operator. Their own ids hold the hash
-/// of the body, so that each of them is kept once.
+/// of the body, so that each of them is kept once. The erasure of a shop keeps the time until which it is held, so
+/// that it is held as well when an operator requeues it.
 fn of_another_body(
     batch: &[Waiting],
     first: &BTreeMap<DeliveryId, First>,
@@ -550,7 +551,6 @@ fn of_another_body(
         (first != body).then(|| NewJob {
             external_id: Some(format!("{external_id}/{}", body.to_hex())),
             state: State::Dead,
-            run_at: waiting.job.created_at,
             notified_at: None,
             ..waiting.job.clone()
         })

@@ -15,8 +15,8 @@ use store::refused_deliveries;
 use store::sql::Row;
 
 use crate::support::delivery::{Delivery, SHOP, order, storefront};
-use crate::support::order::post_all;
-use crate::support::requests::{entry, posted, request};
+use crate::support::order::{deliver, post_all};
+use crate::support::requests::{entry, posted, request, waybill};
 use crate::support::{START, Service, eventually, service};
 
 const TOPICS: [&str; 3] = ["customers/data_request", "customers/redact", "shop/redact"];
@@ -307,6 +307,36 @@ async fn the_erasure_of_a_shop_is_held_and_a_customers_request_is_not() {
     let jobs =
         "select count(*) as n from jobs where kind = 'shop/redact' and notified_at is not null";
     assert_eq!(service.count(jobs).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_erasure_of_a_shop_that_came_with_a_known_id_is_known_and_held_when_it_is_requeued() {
+    let service = service().manual_clock().start().await;
+    deliver(&service, &order("orders/create", 1).id("w-1")).await;
+    let body = json!({"shop_id": 1, "shop_domain": SHOP}).to_string();
+    let erasure = storefront("shop/redact", body).id("w-1");
+    assert_eq!(service.answer(&erasure).await.0, 409);
+    let all = privacy_requests::list(service.db(), &Filter::default(), 10).await;
+    let [request] = &all.unwrap()[..] else {
+        panic!("one request");
+    };
+    let requeued = waybill(&service, &[], &["dead", "requeue", "--all", "--yes"]).await;
+    assert!(requeued.status.success(), "{requeued:?}");
+    let error = "select coalesce(last_error, '') as error from jobs where kind = 'shop/redact'";
+    eventually("the worker has seen that it is held", async || {
+        let row = service.db().query(error).fetch_one().await.unwrap();
+        row.get::<String>("error").unwrap().contains("held")
+    })
+    .await;
+    let entry = entry(&service, request.id).await;
+    let hour = Timestamp(START.0 + 3_600_000);
+    assert_eq!((&*entry.state, entry.held_until), ("held", Some(hour)));
+    assert_eq!(
+        service.count("select count(*) as n from orders").await,
+        1,
+        "nothing is erased"
+    );
     service.stop().await;
 }
 
