@@ -21,6 +21,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use domain::code::Code;
+use domain::order::own::PAGE_CODE;
 
 pub use picture::QrResult;
 pub use symbol::Symbol;
@@ -273,7 +274,7 @@ impl QrConfig {
 
     fn code(&self, separator: char) -> String {
         let code = self.page_code.as_ref();
-        code.map_or_else(String::new, |code| format!("{separator}code={code}"))
+        code.map_or_else(String::new, |code| format!("{separator}{PAGE_CODE}={code}"))
     }
 
     /// The code of a parcel: a link to `/tracking/<tracking_number>`.

@@ -95,6 +95,13 @@ pub async fn find(
             found.push((key, record, row.get("updated_at")?));
         }
     }
+    // A code names one order, and of other shops there may be orders with the same id that everyone may open.
+    if found
+        .iter()
+        .any(|(_, record, _)| record.own.page_code().is_some())
+    {
+        found.retain(|(_, record, _)| record.own.page_code().is_some());
+    }
     match found.as_slice() {
         [] => Ok(PublicOrderLookup::None),
         [(key, record, updated_at)] => {

@@ -11,6 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use domain::money::{Currency, Money};
+use domain::order::own::PAGE_CODE;
 use qr::ID_CHARS;
 use serde_json::json;
 use store::public_orders::{self, PublicOrder, PublicOrderLookup};
@@ -89,7 +90,7 @@ impl Input for Link {
             .in_path::<OrderId>()
             .in_query::<Shop>()
             .parameters([in_query(
-                "code",
+                PAGE_CODE,
                 "What the order's own link has, where its pages are not open to everyone.",
                 &json!({"type": "string"}),
                 "3f1c9a0b7d5e2c48a6f0",
@@ -123,7 +124,7 @@ impl FromRequestParts<Arc<App>> for Link {
         Ok(Link {
             id: id.0,
             shop,
-            code: values("code").first().map(|code| (*code).to_owned()),
+            code: values(PAGE_CODE).first().map(|code| (*code).to_owned()),
             asked: asked(&values("amount"), &values("currency")),
         })
     }

@@ -14,6 +14,7 @@ use store::public_orders;
 use crate::App;
 use crate::api_key::{Holder, QrWrite};
 use crate::body::Given;
+use crate::database;
 use crate::error::Error;
 use crate::openapi::bodies;
 use crate::openapi::operation::{Operation, post, tagged};
@@ -94,7 +95,9 @@ pub async fn create(
     Given(request): Given<QrRequest, LARGEST_BODY>,
 ) -> Result<Json<QrResult>, Error> {
     let code = match request.order() {
-        Some(id) if app.config.page_codes => public_orders::page_code_of_id(&app.db, id).await?,
+        Some(id) if app.config.page_codes => {
+            database::step(public_orders::page_code_of_id(&app.db, id)).await?
+        }
         _ => None,
     };
     // Making one of the largest symbols takes some milliseconds.

@@ -39,11 +39,15 @@ pub struct Own {
     pub rest: Rest,
 }
 
+/// The parameter of the code in links to an order's pages.
+pub const PAGE_CODE: &str = "code";
+
 impl Own {
     /// The code with which the order's pages open; none where everyone may open them who knows its id.
     pub fn page_code(&self) -> Option<&str> {
         let (_, query) = self.code.as_ref()?.url.split_once('?')?;
-        query.split('&').find_map(|part| part.strip_prefix("code="))
+        let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+        parts.find_map(|(name, value)| (name == PAGE_CODE).then_some(value))
     }
 }
 

@@ -112,7 +112,7 @@ pub(super) fn complete(
             if is_known || own.parcel_codes.contains_key(number) {
                 continue;
             }
-            if let Some(symbol) = draw_parcel(context.config, key, number) {
+            if let Some(symbol) = draw_parcel(context, key, number) {
                 own.parcel_codes.insert(number.clone(), code(symbol));
             }
         }
@@ -124,12 +124,12 @@ pub(super) fn complete(
 
 /// The QR code of a parcel. A number that fits no QR code, or makes no link, is tracked without
 /// one.
-fn draw_parcel(config: &config::Config, key: &OrderKey, number: &str) -> Option<Symbol> {
+fn draw_parcel(context: Context<'_>, key: &OrderKey, number: &str) -> Option<Symbol> {
     let log = |error: &QrError| {
         let (shop, order) = key;
         tracing::info!(shop, order, %error, code = %Code::Qr, "a parcel gets no QR code");
     };
-    config.qr.package(number).inspect_err(log).ok()
+    context.config.qr.package(number).inspect_err(log).ok()
 }
 
 fn is_in_some(shipments: &BTreeMap<i64, Part<Shipment>>, number: &str) -> bool {
