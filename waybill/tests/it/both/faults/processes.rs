@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use domain::job::{Queue, State};
@@ -138,23 +138,25 @@ async fn post_until(port: u16, enough: Arc<AtomicBool>) -> Vec<(u64, Vec<u16>)> 
 }
 
 /// Posts one delivery after the other; how many were answered 200 before one was not.
-async fn send_until_refused(port: u16, first: u64) -> i64 {
+async fn send_until_refused(port: u16, first: u64, accepted: Arc<AtomicI64>) {
     let client = reqwest::Client::new();
-    let mut accepted = 0;
     for seed in first.. {
         let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
         let mut request = client
             .post(format!("http://127.0.0.1:{port}{}", delivery.path))
+            .timeout(Duration::from_secs(30))
             .body(delivery.body.clone());
         for (name, value) in &delivery.headers {
             request = request.header(*name, value.as_slice());
         }
         match request.send().await {
-            Ok(answer) if answer.status() == 200 => accepted += 1,
+            Ok(answer) if answer.status() == 200 => {
+                accepted.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(error) if error.is_timeout() => panic!("a delivery was not answered: {error}"),
             Ok(_) | Err(_) => break,
         }
     }
-    accepted
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,21 +166,23 @@ async fn heavy_sigterm_under_load_answers_what_is_under_way_and_exits_0() {
     let mut processes = start_all(&backend, port);
     is_ready(port).await;
     // Senders that stop at their first failure: what they count was answered 200.
+    let accepted = Arc::new(AtomicI64::new(0));
     let mut senders = JoinSet::new();
     for sender in 0..16 {
-        senders.spawn(send_until_refused(port, sender * 10_000));
+        let accepted = Arc::clone(&accepted);
+        senders.spawn(send_until_refused(port, sender * 10_000, accepted));
     }
-    pause(Duration::from_millis(500)).await;
+    eventually("deliveries are accepted", async || {
+        accepted.load(Ordering::SeqCst) >= 100
+    })
+    .await;
     for process in &mut processes {
         let stopped = tokio::time::timeout(Duration::from_secs(10), process.terminate());
         let status = stopped.await.expect("within ten seconds");
         assert_eq!(status.code(), Some(0), "in order");
     }
-    let mut accepted = 0;
-    while let Some(sender) = senders.join_next().await {
-        accepted += sender.unwrap();
-    }
-    assert!(accepted > 0);
+    senders.join_all().await;
+    let accepted = accepted.load(Ordering::SeqCst);
     let db = Db::open(&backend.database_url, 2).await.unwrap();
     let stored = count(&db, "select count(*) as n from jobs").await;
     assert!(

@@ -30,7 +30,7 @@ fn redact(customer: &Value, orders: &[i64]) -> Delivery {
     storefront("customers/redact", body.to_string())
 }
 
-/// The columns in which this text is found.
+/// The columns in which this text is found, whatever its capitals.
 pub async fn places(service: &Service, text: &str) -> Vec<String> {
     let sql = if is_distributed() {
         "select cast(table_name as text) as name, cast(column_name as text) as field,
@@ -50,13 +50,58 @@ pub async fn places(service: &Service, text: &str) -> Vec<String> {
         } else {
             format!("cast({field} as text)")
         };
-        let sql = format!("select count(*) as n from {table} where {value} like '%{text}%'");
-        if service.count(statement(sql)).await > 0 {
+        let bytes = if is_distributed() {
+            format!("encode(convert_to({value}, 'UTF8'), 'hex')")
+        } else {
+            format!("hex({value})")
+        };
+        let like = text.to_lowercase();
+        let sql =
+            format!("select {bytes} as bytes from {table} where lower({value}) like '%{like}%'");
+        let rows = service.db().query(statement(sql)).fetch_all().await;
+        let mut values = rows.unwrap().into_iter().map(|row| {
+            let bytes = hex::decode(row.get::<String>("bytes").unwrap()).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        if values.any(|value| without_base64(&value).to_lowercase().contains(&like)) {
             found.push(format!("{table}.{field}"));
         }
     }
     found.sort();
     found
+}
+
+/// The same without what is Base64 of a hash or of something longer, which may have any short word in it by chance.
+fn without_base64(value: &str) -> String {
+    const HASH: usize = 43;
+    let is_base64 = |c: &u8| c.is_ascii_alphanumeric() || b"+/-_=".contains(c);
+    let runs = value
+        .as_bytes()
+        .chunk_by(|a, b| is_base64(a) == is_base64(b));
+    let by_chance = |run: &&[u8]| {
+        run.len() >= HASH
+            && run.iter().any(u8::is_ascii_uppercase)
+            && run.iter().any(u8::is_ascii_lowercase)
+            && run.iter().any(u8::is_ascii_digit)
+    };
+    let rest: Vec<u8> = runs
+        .filter(|run| !by_chance(run))
+        .flatten()
+        .copied()
+        .collect();
+    String::from_utf8_lossy(&rest).into_owned()
+}
+
+#[test]
+fn a_word_in_base64_is_there_by_chance_and_elsewhere_it_is_not() {
+    let hash = "Zm9vYmFyannZm9vYmFyZm9vYmFyZm9vYmFyZm9vYmFy0";
+    let text = format!(r#"{{"hash":"{hash}","email":"Ann@example.com"}}"#);
+    assert_eq!(
+        without_base64(&text),
+        r#"{"hash":"","email":"Ann@example.com"}"#
+    );
+    let long = "ann/".repeat(20);
+    assert_eq!(without_base64(&long), long);
 }
 
 async fn request(service: &Service) -> privacy_requests::RequestEntry {
