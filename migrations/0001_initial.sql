@@ -193,7 +193,7 @@ create table bulk_operations (
 create index bulk_operations_open on bulk_operations (begins_at) where state in ('waiting', 'running');
 create index bulk_operations_created on bulk_operations (created_at);
 
--- What operators have paused: a queue, the calls to a provider, a shop, or being told of a condition that needs a person.
+-- What operators have paused: a queue, the calls to a provider, a shop, or the notification of a condition that needs a person.
 -- One of the four is set.
 create table pauses (
     id uuid primary key,
@@ -220,7 +220,7 @@ create table attention (
     since_at bigint not null,
     seen_at bigint not null,
     -- Whether a mail has said that it has begun.
-    told bigint not null,
+    notified bigint not null,
     -- Who knows of it, as the audit has it.
     acknowledged_by text, -- thing
     primary key (condition, about)

@@ -104,7 +104,7 @@ enum Command {
     /// What needs a person now
     #[command(subcommand)]
     Attention(attention::Command),
-    /// Let a queue, calls to a provider, a shop, or what is told of a condition wait
+    /// Let a queue, calls to a provider, a shop, or the notification of a condition wait
     #[command(subcommand)]
     Pauses(pauses::Command),
     /// With which signing secrets of the providers deliveries are verified

@@ -51,9 +51,10 @@ pub fn pause_scope() -> impl TypedValueParser<Value = pause::Scope> {
 }
 
 pub fn condition() -> impl TypedValueParser<Value = Condition> {
-    let told = Condition::ALL.into_iter();
+    let looked_at = Condition::ALL.into_iter();
     one_of(
-        told.filter(|it| it.row().is_looked_at)
+        looked_at
+            .filter(|it| it.row().is_looked_at)
             .map(|it| it.into_str()),
     )
 }

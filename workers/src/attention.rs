@@ -1,11 +1,11 @@
-//! Tells operators what needs a person: each change of a condition once, as an event and by mail to `OPERATORS_MAIL`.
+//! Notifies operators of what needs a person: each change of a condition once, as an event and by mail to `OPERATORS_MAIL`.
 //!
 //! Every process that works looks, one at a time, by a lease. The state of a condition and its event are changed in one
 //! transaction and only from the state that was read, so an event is there once even if two processes believe that they
-//! hold the lease, and after a crash at any point. A mail has all that is still to be told, and what it told is noted
+//! hold the lease, and after a crash at any point. A mail has all that operators were not yet notified of, and that they were is noted
 //! after the server has taken it. So when the server was away for a day, one mail says what is still true. A process that
 //! dies before it has noted that is followed by one that sends the mail again, with the same `Message-ID`: it is made of
-//! what the mail tells.
+//! what the mail says.
 //!
 //! It does not wait for any queue, because a queue may be what stands still.
 
@@ -43,7 +43,7 @@ const LEASE_LENGTH: Duration = Duration::from_mins(1);
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// Looks and tells until `shutdown`. Each process that works runs it once.
+/// Looks and notifies until `shutdown`. Each process that works runs it once.
 pub async fn run(parts: Parts, shutdown: CancellationToken) {
     let mut watch = Watch::new(parts);
     let mut is_failing = false;
@@ -70,7 +70,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
 /// One process that looks.
 pub struct Watch {
     parts: Parts,
-    /// The mail server and who is told; `None` when nobody gets mails.
+    /// The mail server and who is notified; `None` when nobody gets mails.
     mail: Option<(Mailer, String)>,
     holder: Uuid,
     pauses: Backoff,
@@ -90,7 +90,7 @@ impl Watch {
         }
     }
 
-    /// Looks once, and tells what has changed. Nothing happens while another process looks.
+    /// Looks once, and notifies of what has changed. Nothing happens while another process looks.
     pub async fn round(&mut self) -> sql::Result<()> {
         let now = self.parts.clock.now();
         if !self.is_ours(now).await? {
@@ -107,26 +107,26 @@ impl Watch {
             .collect();
         // A database that is older than an erasure shows nothing but that.
         let is_current = self.parts.journal.is_current();
-        let is_told = |condition: Condition| {
+        let is_notified = |condition: Condition| {
             let is_known = is_current || condition == Condition::DatabaseNotServed;
             is_known && !silenced.contains(&condition)
         };
         let mut known = attention::all(db).await?;
-        known.retain(|it| is_told(it.condition));
+        known.retain(|it| is_notified(it.condition));
         let found = self.found(&known, is_current, now).await?;
         let found: BTreeMap<(Condition, String), String> = found
             .into_iter()
-            .filter(|it| is_told(it.condition))
+            .filter(|it| is_notified(it.condition))
             .map(|it| ((it.condition, it.about), it.details))
             .collect();
         self.change(&known, &found, now).await?;
         if self.mail.is_some() {
             let mut all = attention::all(db).await?;
-            // What has begun and is not seen now is told when it is seen again.
+            // What has begun and is not seen now is mailed when it is seen again.
             let is_seen = |it: &Attention| found.contains_key(&(it.condition, it.about.clone()));
             let is_true = |it: &Attention| it.state == State::Over || is_seen(it);
-            all.retain(|it| is_told(it.condition) && it.is_to_be_told() && is_true(it));
-            self.tell(&all, &found).await?;
+            all.retain(|it| is_notified(it.condition) && it.is_to_be_notified() && is_true(it));
+            self.notify(&all, &found).await?;
         }
         Ok(())
     }
@@ -226,8 +226,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Sends one mail with all of this, and notes that it was told.
-    async fn tell(
+    /// Sends one mail with all of this, and notes that operators were notified.
+    async fn notify(
         &mut self,
         all: &[Attention],
         found: &BTreeMap<(Condition, String), String>,
@@ -242,9 +242,9 @@ impl Watch {
             return Ok(());
         }
         let mail = letter(&self.parts, all, found);
-        crash_point::reach(Point::Tell).await;
+        crash_point::reach(Point::AttentionNotify).await;
         let sent = mailer.send(id_of(all), to, &mail).await;
-        crash_point::reach(Point::Told).await;
+        crash_point::reach(Point::AttentionNotified).await;
         if let Err(MailFailure::Later(error) | MailFailure::Refused(error)) = sent {
             tracing::warn!(
                 error,
@@ -259,7 +259,7 @@ impl Watch {
             if it.state == State::Over {
                 attention::forget(&mut tx, it).await?;
             } else {
-                attention::told(&mut tx, it).await?;
+                attention::notified(&mut tx, it).await?;
             }
         }
         tx.commit().await
@@ -321,18 +321,18 @@ impl Changes<'_> {
     }
 }
 
-/// The id of the mail that tells this. Its time is that of the latest change.
+/// The id of the mail that says this. Its time is that of the latest change.
 fn id_of(all: &[Attention]) -> Uuid {
-    let mut told = Sha256::new();
+    let mut lines = Sha256::new();
     for it in all {
         let (condition, state) = (it.condition.into_str(), it.state.into_str());
         let line = format!("{condition} {state} {} {}\n", it.since.0, it.about);
-        told.update(line);
+        lines.update(line);
     }
     let latest = all.iter().map(|it| it.since.0).max().unwrap_or_default();
     let millis = u64::try_from(latest).unwrap_or(0);
     let rest: [u8; 10] = std::array::from_fn({
-        let hash = told.finalize();
+        let hash = lines.finalize();
         move |at| hash[at]
     });
     Builder::from_unix_timestamp_millis(millis, &rest).into_uuid()

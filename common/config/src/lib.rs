@@ -140,7 +140,7 @@ pub struct Config {
     pub catalogue: Catalogue,
     /// `None`: no mail is sent.
     pub smtp: Option<Smtp>,
-    /// Who is told by mail what needs a person.
+    /// Who is notified by mail of what needs a person.
     pub operators_mail: Option<Address>,
     pub templates: Templates,
     pub dedupe: bool,

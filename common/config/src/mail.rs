@@ -93,7 +93,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Who is told what needs a person.
+    /// Who is notified of what needs a person.
     pub(super) fn operators_mail(&mut self) -> Option<Address> {
         const NAME: &str = "OPERATORS_MAIL";
         self.settings.get(NAME)?;

@@ -148,7 +148,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "OPERATORS_MAIL",
-        "Address that is told by mail what needs a person; needs SMTP_URL. Unset: events alone say it",
+        "Address notified by mail of what needs a person; needs SMTP_URL. Unset: events alone say it",
     ),
     setting(
         "NOTIFICATION_TEMPLATES",

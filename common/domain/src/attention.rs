@@ -1,5 +1,5 @@
 //! What needs a person: the one table of conditions ([`Condition::row`]), and when each begins and is over
-//! ([`next`]). The workers look at them and tell operators, docs/alerts.yml and the table of
+//! ([`next`]). The workers look at them and notify operators, docs/alerts.yml and the table of
 //! docs/observability.md are generated from the same rows, and the console and the commands show them.
 
 mod table;
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 
 pub use self::table::{Condition, Row, Rule};
 
-/// A condition is over when it was not seen for so long, so one that comes and goes is told once.
+/// A condition is over when it was not seen for so long, so one that comes and goes is reported once.
 pub const CALM: Duration = Duration::from_mins(10);
 /// It is noted that often that a condition is still seen.
 const NOTED: Duration = Duration::from_mins(1);
@@ -62,7 +62,7 @@ pub struct Kept {
     /// When it was seen last.
     pub seen_at: Timestamp,
     /// Whether a mail has said, or an operator has acknowledged, that it has begun.
-    pub is_told: bool,
+    pub is_notified: bool,
 }
 
 /// What follows from a look.
@@ -87,7 +87,7 @@ pub fn next(kept: &Kept, is_seen: bool, is_mailed: bool, now: Timestamp) -> Opti
         (State::Begun, true) => passed(kept.seen_at, NOTED).then_some(Step::Note),
         (State::Begun, false) if !passed(kept.seen_at, CALM) => None,
         // Nobody hears of the end who did not hear of the begin.
-        (State::Begun, false) if kept.is_told && is_mailed => Some(Step::To(State::Over)),
+        (State::Begun, false) if kept.is_notified && is_mailed => Some(Step::To(State::Over)),
         (State::Seen | State::Begun, false) => Some(Step::Forget),
         (State::Over, true) => Some(Step::To(State::Begun)),
         (State::Over, false) => (!is_mailed).then_some(Step::Forget),

@@ -1,4 +1,4 @@
-//! What an operator pauses for a while: a queue, the calls to a provider, a shop, or to be told of a condition.
+//! What an operator pauses for a while: a queue, the calls to a provider, a shop, or the notification of a condition.
 //! Deliveries are accepted all the same. The jobs that a pause concerns wait until it ends.
 
 use std::fmt;
@@ -52,7 +52,7 @@ pub enum Target {
     /// The jobs of this shop in the queues of orders and payments. Its privacy requests go on, because the
     /// law sets their deadline.
     Shop(String),
-    /// Nobody is told that this condition begins or is over before the pause ends.
+    /// Nobody is notified that this condition begins or is over before the pause ends.
     Condition(Condition),
 }
 
@@ -66,7 +66,7 @@ pub enum NotATarget {
     #[error("it is no shop domain such as shop.example")]
     Shop,
     #[error(
-        "there is no such condition of which operators are told; docs/observability.md lists them"
+        "there is no such condition of which operators are notified; docs/observability.md lists them"
     )]
     Condition,
 }
@@ -88,8 +88,10 @@ impl Target {
                 .map_err(|_| NotATarget::Shop),
             Scope::Condition => {
                 let named = name.parse().ok();
-                let told = named.filter(|it: &Condition| it.row().is_looked_at);
-                told.map(Target::Condition).ok_or(NotATarget::Condition)
+                let looked_at = named.filter(|it: &Condition| it.row().is_looked_at);
+                looked_at
+                    .map(Target::Condition)
+                    .ok_or(NotATarget::Condition)
             }
         }
     }

@@ -21,7 +21,7 @@ use store::{backlog, deliveries, endpoints};
 
 use crate::findings::{self, Level};
 
-/// At most so many of one condition are told one by one.
+/// At most so many of one condition are reported one by one.
 const LISTED: i64 = 20;
 /// The kinds of dead jobs are read from so many of the newest of each queue.
 const LOOKED_AT: i64 = 1000;

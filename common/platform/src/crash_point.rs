@@ -59,8 +59,8 @@ points! {
     CheckoutAsked "checkout-asked" "The payment provider has made a page, and it is not stored."
     Migrate "migrate" "A database is about to be migrated."
     Migrated "migrated" "A database is migrated, and nothing is served."
-    Tell "tell" "Operators are to be told of something, and the mail is not sent."
-    Told "told" "Operators are told of something, and that is not noted."
+    AttentionNotify "attention-notify" "Operators are to be notified of a condition, and the mail is not sent."
+    AttentionNotified "attention-notified" "Operators are notified of a condition, and that is not noted."
 }
 
 /// A moment of a transaction.

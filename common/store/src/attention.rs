@@ -1,4 +1,4 @@
-//! The `attention` table: the conditions that need a person and hold now, or whose end is still to be told
+//! The `attention` table: the conditions that need a person and hold now, or of whose end operators are still to be notified
 //! (`domain::attention`). A row is changed only from the state in which it was read, so each change happens once,
 //! however many processes look.
 
@@ -19,9 +19,9 @@ pub struct Attention {
     pub since: Timestamp,
     #[serde(skip)]
     pub seen_at: Timestamp,
-    #[column("told")]
+    #[column("notified")]
     #[serde(skip)]
-    pub is_told: bool,
+    pub is_notified: bool,
     /// Who has acknowledged it.
     pub acknowledged_by: Option<String>,
 }
@@ -33,23 +33,23 @@ impl Attention {
             state: self.state,
             since: self.since,
             seen_at: self.seen_at,
-            is_told: self.is_told,
+            is_notified: self.is_notified,
         }
     }
 
     /// Whether a mail is to say what it is now.
-    pub fn is_to_be_told(&self) -> bool {
+    pub fn is_to_be_notified(&self) -> bool {
         match self.state {
             State::Seen => false,
-            State::Begun => !self.is_told,
-            State::Over => self.is_told,
+            State::Begun => !self.is_notified,
+            State::Over => self.is_notified,
         }
     }
 }
 
 pub async fn all(db: &Db) -> Result<Vec<Attention>> {
     db.query(
-        "select condition, about, state, since_at, seen_at, told, acknowledged_by from attention
+        "select condition, about, state, since_at, seen_at, notified, acknowledged_by from attention
          order by condition, about",
     )
     .all(Attention::from_row)
@@ -65,7 +65,7 @@ pub async fn insert(
     now: Timestamp,
 ) -> Result<bool> {
     tx.query(
-        "insert into attention (condition, about, state, since_at, seen_at, told)
+        "insert into attention (condition, about, state, since_at, seen_at, notified)
          values ($1, $2, $3, $4, $4, 0)
          on conflict (condition, about) do nothing",
     )
@@ -119,9 +119,9 @@ pub async fn forget(tx: &mut Tx, from: &Attention) -> Result<bool> {
 }
 
 /// Notes that a mail has said that a condition has begun.
-pub async fn told(tx: &mut Tx, from: &Attention) -> Result<()> {
+pub async fn notified(tx: &mut Tx, from: &Attention) -> Result<()> {
     tx.query(
-        "update attention set told = 1
+        "update attention set notified = 1
          where condition = $1 and about = $2 and state = $3 and since_at = $4",
     )
     .bind(from.condition.into_str())
@@ -136,7 +136,7 @@ pub async fn told(tx: &mut Tx, from: &Attention) -> Result<()> {
 /// No mail says any more that it has begun.
 pub async fn acknowledge(tx: &mut Tx, condition: Condition, actor: &str) -> Result<u64> {
     tx.query(
-        "update attention set acknowledged_by = $1, told = 1
+        "update attention set acknowledged_by = $1, notified = 1
          where condition = $2 and state = 'begun' and acknowledged_by is null",
     )
     .bind(actor)

@@ -112,7 +112,7 @@ async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec
         known
             .iter()
             .filter(|it| is_shown(it))
-            .map(|it| told(it, now)),
+            .map(|it| needing_attention(it, now)),
     );
     let open = privacy_requests::Filter {
         open: true,
@@ -159,8 +159,8 @@ fn is_shown(it: &Attention) -> bool {
         )
 }
 
-/// What operators are told of.
-fn told(it: &Attention, now: Timestamp) -> Item {
+/// What operators are notified of.
+fn needing_attention(it: &Attention, now: Timestamp) -> Item {
     let row = it.condition.row();
     Item {
         class: match row.severity {

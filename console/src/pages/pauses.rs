@@ -1,4 +1,4 @@
-//! What is paused: a queue, the calls to a provider, a shop, or what operators are told of a condition. And how a pause is begun and ended.
+//! What is paused: a queue, the calls to a provider, a shop, or the notification of a condition. And how a pause is begun and ended.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         acts: vec![Act::of(
             &visit,
             Role::Operator,
-            "Let a queue, calls to a provider, a shop, or what is told of a condition wait.",
+            "Let a queue, calls to a provider, a shop, or the notification of a condition wait.",
             Button::asks("Pause something", format!("{HERE}/begin")),
             "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
         )],
@@ -101,7 +101,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         about: vec![
             "Deliveries are accepted all the same. The jobs that the pause concerns wait, and go on by themselves \
              when it ends. Jobs that run already are finished. Of a shop the privacy requests go on, because the \
-             law sets their deadline. Of a condition nobody is told meanwhile that it begins or is over.",
+             law sets their deadline. Nobody is notified meanwhile that a condition begins or is over.",
         ],
         to: Some(format!("{HERE}/begin")),
         label: "Pause it",
@@ -112,7 +112,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
                 ..Input::text(
                     "what",
                     "What",
-                    "A queue, the calls to a provider, a shop, or a condition of which operators are told.",
+                    "A queue, the calls to a provider, a shop, or a condition of which operators are notified.",
                 )
             },
             Input {
@@ -148,9 +148,9 @@ fn choices() -> Vec<String> {
     let providers = Provider::ALL.into_iter();
     let providers = providers.map(|provider| of(Scope::Provider, provider.into_str()));
     let shop = Scope::Shop.into_str().to_owned();
-    let told = Condition::ALL.into_iter();
-    let told = told.filter(|it| it.row().is_looked_at);
-    let conditions = told.map(|it| of(Scope::Condition, it.into_str()));
+    let looked_at = Condition::ALL.into_iter();
+    let looked_at = looked_at.filter(|it| it.row().is_looked_at);
+    let conditions = looked_at.map(|it| of(Scope::Condition, it.into_str()));
     let all = queues.chain(providers).chain([shop]).chain(conditions);
     all.collect()
 }

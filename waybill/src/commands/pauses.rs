@@ -1,4 +1,4 @@
-//! `waybill pauses`: a queue, the calls to a provider, a shop or what operators are told of a condition waits for a
+//! `waybill pauses`: a queue, the calls to a provider, a shop or the notification of a condition waits for a
 //! while, and goes on by itself.
 
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::{age, words};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Pause a queue, the calls to a provider, a shop, or being told of a condition, for at most seven days
+    /// Pause a queue, calls to a provider, a shop, or a condition's notifications, for at most seven days
     ///
     /// Deliveries are accepted all the same. The jobs that the pause concerns wait and go on by
     /// themselves when it ends. Jobs that run already are finished. Workers hear of it within a
     /// second. Of a shop the privacy requests go on, because the law sets their deadline. What `waybill attention
-    /// list` shows is a condition: nobody is told that it begins or is over before the pause ends.
+    /// list` shows is a condition: nobody is notified that it begins or is over before the pause ends.
     Begin {
         #[command(flatten)]
         what: What,

@@ -72,7 +72,7 @@ pub struct Row {
     pub command: &'static str,
     /// The page of the console that shows more.
     pub page: &'static str,
-    /// Whether the workers look at it. What they cannot see, or cannot tell, is left to Prometheus.
+    /// Whether the workers look at it. What they cannot see, or cannot report, is left to Prometheus.
     pub is_looked_at: bool,
     /// How long it is seen before it begins.
     pub after: Duration,

@@ -284,7 +284,7 @@ async fn post_privacy(service: &Service) {
         service.count(ended).await >= 2
     })
     .await;
-    // One has failed, and operators are told.
+    // One has failed, and operators are notified.
     let mut watch = Watch::new(service.parts.clone());
     watch.round().await.unwrap();
 }

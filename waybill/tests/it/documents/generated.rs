@@ -140,7 +140,7 @@ fn setup() -> String {
     table(&head, rows)
 }
 
-/// What operators are told of (W), and what Prometheus is (P).
+/// What operators are notified of (W), and what Prometheus is (P).
 fn conditions() -> String {
     let rows = Condition::ALL.into_iter().map(|condition| {
         let row = condition.row();

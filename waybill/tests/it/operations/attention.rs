@@ -71,7 +71,7 @@ async fn after_a_day_without_a_mail_server_one_mail_says_what_is_still_true() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_what_is_silenced_or_acknowledged_before_it_is_over() {
+async fn nobody_is_notified_of_what_is_silenced_or_acknowledged_before_it_is_over() {
     let server = SmtpServer::start().await;
     let service = watched(&server).start().await;
     let mut watch = Watch::new(service.parts.clone());

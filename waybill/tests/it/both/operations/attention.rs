@@ -1,4 +1,4 @@
-//! Operators are told once of what needs a person: with several replicas, when a process dies at any moment, and when it
+//! Operators are notified once of what needs a person: with several replicas, when a process dies at any moment, and when it
 //! comes and goes.
 
 use std::collections::BTreeSet;

@@ -31,7 +31,7 @@ async fn a_process_that_dies_while_it_starts_is_started_again_and_serves() {
     let mut dead = 0;
     let mut all = targets(Area::Starts);
     // They need a process that has begun its work, and other points the first start of all.
-    all.sort_by_key(|target| ["tell", "told"].contains(&&*target.of));
+    all.sort_by_key(|target| ["attention-notify", "attention-notified"].contains(&&*target.of));
     for target in all {
         let requests = "select count(*) as n from privacy_requests";
         if target.of == "workers::deadlines::send_notice" && count(&world.db, requests).await == 0 {
@@ -58,17 +58,24 @@ async fn a_process_that_dies_while_it_starts_is_started_again_and_serves() {
             let state = State::Done;
             job::insert(&world.db, &[NewJob { state, ..old }]).await;
         }
-        if ["tell", "workers::attention::change"].contains(&&*target.of) {
+        if ["attention-notify", "workers::attention::change"].contains(&&*target.of) {
             dead += 1;
             dies(&world, dead).await;
         }
-        if ["tell", "told"].contains(&&*target.of) || target.of.contains("::attention::") {
+        if ["attention-notify", "attention-notified"].contains(&&*target.of)
+            || target.of.contains("::attention::")
+        {
             // The process before it has died, and its lease runs out.
             world.change("delete from leases").await;
         }
         world.crash_at_start(&target).await;
-        if ["told", "committed of workers::attention::change"].contains(&&*target.name) {
-            is_told(&world).await;
+        if [
+            "attention-notified",
+            "committed of workers::attention::change",
+        ]
+        .contains(&&*target.name)
+        {
+            are_notified(&world).await;
         }
         if target.name == "committed of workers::attention::change" {
             dead += 1;
@@ -79,10 +86,10 @@ async fn a_process_that_dies_while_it_starts_is_started_again_and_serves() {
         let mails = server.received().into_iter();
         let of_it = mails.filter(|it| it.body().contains(&format!("A test/{number} job is dead")));
         let ids: BTreeSet<_> = of_it.map(|it| it.header("Message-ID")).collect();
-        assert_eq!(ids.len(), 1, "test/{number} is told in one mail");
+        assert_eq!(ids.len(), 1, "test/{number} is in one mail");
     }
-    let told = "select count(*) as n from events where kind = 'operator.attention' and body like '%test/%'";
-    assert_eq!(count(&world.db, told).await, dead);
+    let notified = "select count(*) as n from events where kind = 'operator.attention' and body like '%test/%'";
+    assert_eq!(count(&world.db, notified).await, dead);
     world.change("update jobs set run_at = created_at").await;
     let _process = world.finish().await;
     assert_eq!(
@@ -98,7 +105,7 @@ async fn a_process_that_dies_while_it_starts_is_started_again_and_serves() {
     world.db.close().await;
 }
 
-/// A job of a kind of its own is dead, of which operators are to be told.
+/// A job of a kind of its own is dead, of which operators are to be notified.
 async fn dies(world: &World, number: i64) {
     let new = job::ready(
         world.clock.id(),
@@ -111,13 +118,13 @@ async fn dies(world: &World, number: i64) {
     job::insert(&world.db, &[NewJob { state, ..new }]).await;
 }
 
-/// Lets a process tell what is to be told.
-async fn is_told(world: &World) {
+/// Lets a process notify operators.
+async fn are_notified(world: &World) {
     world.change("delete from leases").await;
     let mut process = world.start("");
-    let untold = "select count(*) as n from attention where told = 0";
-    within(LONGEST, "operators are told", async || {
-        count(&world.db, untold).await == 0
+    let waiting = "select count(*) as n from attention where notified = 0";
+    within(LONGEST, "operators are notified", async || {
+        count(&world.db, waiting).await == 0
     })
     .await;
     process.kill();

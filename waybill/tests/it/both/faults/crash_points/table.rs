@@ -154,7 +154,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::refused_deliveries::forget", Starts, Both),
     ("store::webhook_ids::forget_expired", Starts, Both),
     ("workers::attention::change", Starts, Both),
-    ("workers::attention::tell", Starts, Both),
+    ("workers::attention::notify", Starts, Both),
     ("operators::api_keys::create", Commands, Both),
     ("operators::api_keys::revoke", Commands, Both),
     ("operators::endpoints::add", Commands, Both),
@@ -330,7 +330,9 @@ const fn area(point: Point) -> (Area, On) {
         | Point::JournalWritten => (People, Both),
         Point::CodeGiven | Point::TokenAsk | Point::TokenGiven => (Logins, Both),
         Point::CheckoutAsk | Point::CheckoutAsked => (Checkouts, Both),
-        Point::Tell | Point::Told | Point::Migrate | Point::Migrated => (Starts, Both),
+        Point::AttentionNotify | Point::AttentionNotified | Point::Migrate | Point::Migrated => {
+            (Starts, Both)
+        }
     }
 }
 
