@@ -44,3 +44,12 @@ strip_into() {
   chmod 0755 "$1/waybill"
   for part in "${parts[@]}"; do ln --symbolic waybill "$1/$part"; done
 }
+
+# install_units FOLDER: the units, and what those of single queues have besides.
+install_units() {
+  local folder
+  install -D -m 0644 --target-directory="$1" deploy/systemd/*.service
+  for folder in deploy/systemd/*.service.d; do
+    install -D -m 0644 --target-directory="$1/${folder##*/}" "$folder"/*.conf
+  done
+}

@@ -33,11 +33,11 @@ pub use cleartext::Cleartext;
 pub use console::{Console, Place};
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
-pub use settings::{Given, Origin, SETTINGS, Setting, Settings, Supervisor};
+pub use settings::{Given, Origin, Readers, SETTINGS, Setting, Settings, Supervisor};
 pub use values::{Values, installation};
 
 use domain::catalogue::Catalogue;
-use domain::job::Source;
+use domain::job::{Queue, Source};
 use domain::notification::Templates;
 use domain::order;
 use domain::origins::Origins;
@@ -63,8 +63,12 @@ const SHORT: usize = 16;
 pub enum Mode {
     /// `waybill` without arguments. Missing secrets get public development values.
     Development,
-    /// Every other service. The secrets must be set.
+    /// Everything in one process, with secrets that must be set.
     Production,
+    /// The process that takes requests; the same.
+    Ingress,
+    /// A process that works on this queue. It reads the secrets that it needs alone.
+    Worker(Queue),
 }
 
 /// Why a signing secret gives little protection.
@@ -216,6 +220,12 @@ impl fmt::Display for Mistakes {
             "Every setting, its meaning and its default: `waybill config`."
         )
     }
+}
+
+/// Whether a process reads this setting.
+fn reads(name: &str, mode: Mode) -> bool {
+    let setting = SETTINGS.iter().find(|setting| setting.name == name);
+    setting.is_some_and(|setting| setting.readers.have(mode))
 }
 
 fn days(days: u32) -> Duration {
@@ -548,10 +558,12 @@ impl<'a> Reader<'a> {
         let database_url = self.database_url();
         let amqp_url = self.amqp_url(database_url.as_deref());
         let storefront_shops = self.shops();
-        let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
+        let storefront_api = self.api(mode, "STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
         self.refuse_another_api(storefront_profile);
-        let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
-        let identity = self.identity();
+        let payment_api = self.api(mode, "PAYMENT_API_URL", "PAYMENT_API_KEY");
+        let identity = self
+            .identity()
+            .filter(|_| reads("GITHUB_CLIENT_SECRET", mode));
         let auth_stale = self.number("AUTH_STALE_SECONDS", 0, 86_400);
         let device_codes = self.number("AUTH_DEVICE_CODES_PER_15_MINUTES", 0, 1000);
         let validations = self.number("AUTH_VALIDATIONS_PER_MINUTE", 0, 100_000);
@@ -583,7 +595,10 @@ impl<'a> Reader<'a> {
         let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
         let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
         let privacy = self.privacy();
-        if let (Mode::Production, Some(url)) = (mode, &database_url) {
+        if let Some(url) = database_url
+            .as_deref()
+            .filter(|_| mode != Mode::Development)
+        {
             self.needs_privacy_key(url);
         }
         let database_connections = self.number("DATABASE_CONNECTIONS", 4, 10_000);
@@ -758,6 +773,9 @@ impl<'a> Reader<'a> {
 
     /// A list for rotation: any of the secrets verifies, the first one is the newest.
     fn secrets(&mut self, name: &str, mode: Mode, development: &str) -> Option<Vec<String>> {
+        if !reads(name, mode) {
+            return Some(Vec::new());
+        }
         if self.settings.get(name).is_none() && mode == Mode::Development {
             return Some(vec![development.to_owned()]);
         }
@@ -856,9 +874,12 @@ impl<'a> Reader<'a> {
         origins.ok()
     }
 
-    /// Reads the address and the credential of an API. It needs both; if neither is set, the API
-    /// is not called.
-    fn api(&mut self, url: &'static str, token: &'static str) -> Option<Api> {
+    /// Reads the address and the credential of an API. It needs both; if neither is set, or the process does not read the
+    /// credential, the API is not called.
+    fn api(&mut self, mode: Mode, url: &'static str, token: &'static str) -> Option<Api> {
+        if !reads(token, mode) {
+            return None;
+        }
         match (self.settings.get(url), self.settings.get(token)) {
             (None, None) => return None,
             (Some(_), None) => self.wrong(token, format_args!("is missing; {url} needs it")),

@@ -105,6 +105,9 @@ impl Reader<'_> {
         secrets: Option<Vec<String>>,
     ) -> Option<Secrets> {
         let secrets = secrets?;
+        if secrets.is_empty() {
+            return Some(Secrets::none());
+        }
         if scheme? != Scheme::Standard {
             return Some(Secrets::new(secrets));
         }

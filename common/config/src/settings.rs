@@ -13,10 +13,11 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::env_file;
+use crate::{Mode, env_file};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use domain::job::Queue;
 
 /// A setting: the flag `--listen-addr` and the environment variable `LISTEN_ADDR`. A secret has no
 /// flag, because the list of processes shows flags to every user of the machine.
@@ -27,6 +28,39 @@ pub struct Setting {
     pub meaning: &'static str,
     /// The value is never shown and there is no flag for it; `NAME_FILE` may name a file with it.
     pub secret: bool,
+    pub readers: Readers,
+}
+
+/// The processes that read a setting. What a process does not read it need not be given, so that whoever gets into it
+/// does not get that secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readers {
+    All,
+    /// Those that take requests.
+    Ingress,
+    /// Those that take requests, and those that may ask the providers something.
+    Callers,
+}
+
+impl Readers {
+    pub fn have(self, mode: Mode) -> bool {
+        match (self, mode) {
+            (_, Mode::Development | Mode::Production | Mode::Ingress) | (Readers::All, _) => true,
+            (Readers::Ingress, Mode::Worker(_)) => false,
+            (Readers::Callers, Mode::Worker(queue)) => {
+                matches!(queue, Queue::Orders | Queue::Payments)
+            }
+        }
+    }
+
+    /// Who they are, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Readers::All => "all processes",
+            Readers::Ingress => "ingress",
+            Readers::Callers => "ingress, and workers of orders and payments",
+        }
+    }
 }
 
 /// A setting without a default.
@@ -36,6 +70,7 @@ const fn setting(name: &'static str, meaning: &'static str) -> Setting {
         default: None,
         meaning,
         secret: false,
+        readers: Readers::All,
     }
 }
 
@@ -46,9 +81,10 @@ const fn defaulting(name: &'static str, default: &'static str, meaning: &'static
     }
 }
 
-const fn secret(name: &'static str, meaning: &'static str) -> Setting {
+const fn secret(name: &'static str, readers: Readers, meaning: &'static str) -> Setting {
     Setting {
         secret: true,
+        readers,
         ..setting(name, meaning)
     }
 }
@@ -82,6 +118,7 @@ pub const SETTINGS: &[Setting] = &[
         default: Some("sqlite://data/waybill.db"),
         meaning: "sqlite://PATH, or postgres://.. for more than one process; ?pgbouncer=true behind a pooler of transactions",
         secret: true,
+        readers: Readers::All,
     },
     setting(
         "DATABASE_CONNECTIONS",
@@ -89,6 +126,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "AMQP_URL",
+        Readers::All,
         "RabbitMQ, amqp://.., with commas between servers of a cluster; needs PostgreSQL. Unset: messages stay within the process",
     ),
     defaulting(
@@ -112,10 +150,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "STOREFRONT_WEBHOOK_SECRET",
+        Readers::Ingress,
         "Signing secret of the storefront; a comma-separated list for rotation, newest first",
     ),
     secret(
         "PAYMENT_WEBHOOK_SECRET",
+        Readers::Ingress,
         "Signing secret of the payment provider; a list for rotation, newest first",
     ),
     setting(
@@ -128,6 +168,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "STOREFRONT_API_TOKEN",
+        Readers::Callers,
         "Access token of the storefront's admin API",
     ),
     setting(
@@ -136,10 +177,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "PAYMENT_API_KEY",
+        Readers::Callers,
         "Secret key of the payment provider's API",
     ),
     secret(
         "SMTP_URL",
+        Readers::All,
         "Mail server, smtps://user:password@host. Unset: no mail is sent",
     ),
     setting(
@@ -160,6 +203,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "GITHUB_CLIENT_SECRET",
+        Readers::Ingress,
         "Client secret of that app. Unset: tokens of any app are accepted",
     ),
     defaulting(
@@ -317,6 +361,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "PRIVACY_KEY",
+        Readers::All,
         "Key of the hashes by which erased people are recognized, of the audit, receipts and links; it never changes. PostgreSQL needs it",
     ),
     defaulting(
@@ -335,10 +380,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "PRIVACY_EXPORT_S3_ACCESS_KEY_ID",
+        Readers::All,
         "Id of the access key of the bucket",
     ),
     secret(
         "PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY",
+        Readers::All,
         "Secret of that access key",
     ),
     defaulting(
@@ -400,6 +447,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "OTEL_EXPORTER_OTLP_HEADERS",
+        Readers::All,
         "Headers for the collector, name=value separated by commas, values percent-encoded",
     ),
     defaulting(

@@ -27,7 +27,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
         least: tasks + 2,
         apart: 0,
     };
-    let parts = Parts::start(settings, Mode::Production, connections).await?;
+    let parts = Parts::start(settings, Mode::Worker(arguments.queue), connections).await?;
     parts.warn_without_broker();
     let worker = Worker::new(parts.clone(), arguments.queue, arguments.concurrency);
     let port = match parts.config.worker_listen_addr {

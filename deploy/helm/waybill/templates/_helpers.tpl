@@ -15,6 +15,13 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end }}
 
+{{/* Keys of a Secret, each as a file of its name. */}}
+{{- define "waybill.keys" -}}
+{{- range . }}
+- { key: {{ . }}, path: {{ . }} }
+{{- end }}
+{{- end }}
+
 {{/* A Deployment of one program: root, component, program, arguments, port, resources, replicas (none: KEDA decides). */}}
 {{- define "waybill.deployment" -}}
 apiVersion: apps/v1
@@ -105,10 +112,27 @@ spec:
               mountPath: /run/secrets/waybill
               readOnly: true
       volumes:
+        # Each process gets those keys of the Secret alone that it reads.
         - name: secrets
-          secret:
-            secretName: {{ required "secret: name the Secret with DATABASE_URL, AMQP_URL, the signing secrets and PRIVACY_KEY" .root.Values.secret }}
+          projected:
             defaultMode: 0440
+            sources:
+              - secret:
+                  name: {{ required "secret: name the Secret with DATABASE_URL, AMQP_URL, the signing secrets and PRIVACY_KEY" .root.Values.secret }}
+                  items:
+                    {{- include "waybill.keys" (concat (list "DATABASE_URL" "AMQP_URL" "PRIVACY_KEY") (ternary (list "STOREFRONT_WEBHOOK_SECRET" "PAYMENT_WEBHOOK_SECRET") list (eq .component "ingress"))) | trim | nindent 20 }}
+              - secret:
+                  name: {{ .root.Values.secret }}
+                  optional: true
+                  items:
+                    {{- $optional := list "SMTP_URL" "PRIVACY_EXPORT_S3_ACCESS_KEY_ID" "PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY" "OTEL_EXPORTER_OTLP_HEADERS" }}
+                    {{- if has .component (list "ingress" "orders" "payments") }}
+                    {{- $optional = concat $optional (list "STOREFRONT_API_TOKEN" "PAYMENT_API_KEY") }}
+                    {{- end }}
+                    {{- if eq .component "ingress" }}
+                    {{- $optional = append $optional "GITHUB_CLIENT_SECRET" }}
+                    {{- end }}
+                    {{- include "waybill.keys" $optional | trim | nindent 20 }}
       {{- with .root.Values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}

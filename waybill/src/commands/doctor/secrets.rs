@@ -1,6 +1,9 @@
-//! Checks that no more signing secrets are set than a rotation needs.
+//! Says which processes need which of the secrets that are set, and checks that no more signing secrets are set than a
+//! rotation needs.
 
-use config::{Config, Settings};
+use std::collections::BTreeMap;
+
+use config::{Config, Readers, SETTINGS, Settings};
 
 use super::Finding;
 
@@ -13,7 +16,27 @@ pub fn look(settings: &Settings) -> Vec<Finding> {
         &storefront,
     );
     let payment = rotation("payment rotation", "PAYMENT_WEBHOOK_SECRET", &payment);
-    storefront.into_iter().chain(payment).collect()
+    let rotations = storefront.into_iter().chain(payment);
+    readers(settings).chain(rotations).collect()
+}
+
+/// The secrets that are set, by the processes that read them.
+fn readers(settings: &Settings) -> impl Iterator<Item = Finding> {
+    let set = SETTINGS
+        .iter()
+        .filter(|it| it.secret && settings.get(it.name).is_some());
+    let mut by_readers: BTreeMap<Readers, Vec<&str>> = BTreeMap::new();
+    for setting in set {
+        by_readers
+            .entry(setting.readers)
+            .or_default()
+            .push(setting.name);
+    }
+    let finding = |(readers, names): (Readers, Vec<&str>)| {
+        let found = format!("read by {}: {}", readers.name(), names.join(", "));
+        Finding::ok("secrets", found)
+    };
+    by_readers.into_iter().map(finding)
 }
 
 fn rotation(check: &'static str, setting: &str, secrets: &[String]) -> Option<Finding> {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Command, Output};
 
-use config::SETTINGS;
+use config::{Mode, SETTINGS};
 use domain::job::Queue;
 
 use super::dashboards::{self, LabelValues};
 use super::markdown::root;
+use super::units::secrets;
 use super::yaml::{Entry, at, entries, value};
 use crate::support::process::{output, programs};
 use crate::support::tools;
@@ -105,7 +106,20 @@ fn the_chart_runs_every_program_without_rights_and_asks_it_how_it_is() {
         let of_pod = |path: &str| value(deployment, &format!("{pod}/{path}"));
         assert_eq!(of_pod("securityContext/runAsNonRoot"), "true");
         assert_eq!(of_pod("automountServiceAccountToken"), "false");
-        assert_eq!(of_pod("volumes/-/secret/secretName"), "waybill");
+        let sources = format!("{pod}/volumes/-/projected/sources/-/secret");
+        for source in at(deployment, &format!("{sources}/name")) {
+            assert_eq!(source.value, "waybill");
+        }
+        let keys = at(deployment, &format!("{sources}/items/-")).into_iter();
+        let keys = keys.map(|entry| {
+            let key = entry.value.strip_prefix("{ key: ").unwrap();
+            key.split(',').next().unwrap()
+        });
+        let mode = match name.as_str() {
+            "ingress" => Mode::Ingress,
+            queue => Mode::Worker(queue.parse().unwrap()),
+        };
+        assert_eq!(keys.collect::<BTreeSet<_>>(), secrets(mode), "{name}");
         assert!(!at(deployment, "spec/replicas").is_empty(), "{name}");
     }
 }

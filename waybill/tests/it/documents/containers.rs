@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use config::SETTINGS;
+use config::{Mode, SETTINGS};
 
 use super::markdown::root;
+use super::units::secrets;
 use super::yaml::{Entry, at, entries, value};
 use crate::support::process::programs;
 use crate::support::scrape::promtool_run;
@@ -77,6 +78,42 @@ fn compose_sets_settings_and_starts_programs_that_there_are() {
             lines.any(|it| it.trim_start_matches('#').starts_with(&line)),
             "{name} is not in .env.example"
         );
+    }
+}
+
+#[test]
+fn compose_passes_every_setting_on_and_secrets_to_the_processes_that_read_them() {
+    let compose = entries(&read("compose.yaml"));
+    let names = |path: &str| -> BTreeSet<String> {
+        let names = at(&compose, path).into_iter();
+        let names = names.map(|entry| entry.path.last().unwrap().clone());
+        names.filter(|name| name != "<<").collect()
+    };
+    let of_all = names("x-waybill/environment/*");
+    let is_secret = |name: &&str| {
+        let setting = SETTINGS.iter().find(|setting| setting.name == *name);
+        setting.is_some_and(|setting| setting.secret)
+    };
+    let passed_on: BTreeSet<&str> = of_all.iter().map(String::as_str).collect();
+    let settings = SETTINGS.iter().filter(|setting| !setting.secret);
+    for setting in settings {
+        assert!(passed_on.contains(setting.name), "{}", setting.name);
+    }
+    for (service, program) in ours(&compose) {
+        let path = format!("services/{service}/environment");
+        let alias = at(&compose, &path);
+        let path = match alias.first().map(|entry| entry.value.as_str()) {
+            Some("*callers") => "services/orders/environment".to_owned(),
+            _ => path,
+        };
+        let own = names(&format!("{path}/*"));
+        let given = of_all.iter().chain(&own).map(String::as_str);
+        let given: BTreeSet<&str> = given.filter(is_secret).collect();
+        let mode = match program.strip_prefix("waybill-").unwrap() {
+            "ingress" => Mode::Ingress,
+            queue => Mode::Worker(queue.parse().unwrap()),
+        };
+        assert_eq!(given, secrets(mode), "{service}");
     }
 }
 

@@ -1,10 +1,11 @@
 //! The tables of the documents that are generated from the program. Each is between
 //! `<!-- generated: name -->` and `<!-- end -->`; `UPDATE_DOCS=1` writes them anew.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use config::SETTINGS;
 use config::protections::PROTECTIONS;
+use config::{Readers, SETTINGS};
 use domain::attention::Condition;
 use domain::code::Code;
 use domain::profile::{OWN_HEADERS, PAYMENTS, STOREFRONTS};
@@ -167,6 +168,18 @@ fn protections() -> String {
     table(&["protection", "setting", "what is open without it"], rows)
 }
 
+/// Which processes read which secrets.
+fn secrets() -> String {
+    let mut by_readers: BTreeMap<Readers, Vec<String>> = BTreeMap::new();
+    for setting in SETTINGS.iter().filter(|setting| setting.secret) {
+        let names = by_readers.entry(setting.readers).or_default();
+        names.push(code(setting.name));
+    }
+    let rows = by_readers.into_iter();
+    let rows = rows.map(|(readers, names)| vec![readers.name().to_owned(), names.join(", ")]);
+    table(&["processes", "secrets that they read"], rows)
+}
+
 fn codes() -> String {
     let rows = Code::ALL.into_iter().map(|code| {
         let it = code.meaning();
@@ -303,6 +316,7 @@ async fn tables() -> Vec<Table> {
     let table = |name, text| Table { name, text };
     vec![
         table("settings", settings()),
+        table("secrets", secrets()),
         table("protections", protections()),
         table("conditions", conditions()),
         table("storefronts", storefronts()),

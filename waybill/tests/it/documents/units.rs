@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use config::SETTINGS;
+use config::{Mode, SETTINGS};
 use domain::job::Queue;
 
 use super::cli;
@@ -57,15 +57,50 @@ fn settings(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
+/// The secrets that a process reads.
+pub fn secrets(mode: Mode) -> BTreeSet<&'static str> {
+    let read = SETTINGS
+        .iter()
+        .filter(|it| it.secret && it.readers.have(mode));
+    read.map(|setting| setting.name).collect()
+}
+
 #[test]
-fn every_secret_is_a_credential_of_every_unit() {
-    let secrets = SETTINGS.iter().filter(|setting| setting.secret);
-    let expected: Vec<String> = secrets
-        .map(|setting| format!("{0}:waybill.{0}", setting.name))
-        .collect();
-    assert!(expected.len() > 8, "{expected:?}");
+fn a_process_reads_no_secret_that_it_does_not_need() {
+    let all = secrets(Mode::Production).len();
+    assert_eq!(secrets(Mode::Ingress).len(), all);
+    assert_eq!(secrets(Mode::Worker(Queue::Orders)).len(), all - 3);
+    assert_eq!(secrets(Mode::Worker(Queue::Privacy)).len(), all - 5);
+}
+
+#[test]
+fn every_secret_is_a_credential_of_the_processes_that_read_it() {
+    let credentials = |files: &[String]| -> BTreeSet<String> {
+        let lines = files.iter().flat_map(|text| values(text, "LoadCredential"));
+        lines.map(ToOwned::to_owned).collect()
+    };
+    let expected = |mode| -> BTreeSet<String> {
+        let names = secrets(mode).into_iter();
+        names.map(|name| format!("{name}:waybill.{name}")).collect()
+    };
     for unit in UNITS {
-        assert_eq!(values(&read(unit), "LoadCredential"), expected, "{unit}");
+        if unit != WORKER {
+            assert_eq!(
+                credentials(&[read(unit)]),
+                expected(Mode::Ingress),
+                "{unit}"
+            );
+        }
+    }
+    for queue in Queue::ALL {
+        let own = format!(
+            "{}.d/secrets.conf",
+            WORKER.replace('@', &format!("@{queue}"))
+        );
+        let mut files = vec![read(WORKER)];
+        files.extend(fs::read_to_string(folder().join(&own)));
+        let mode = Mode::Worker(queue);
+        assert_eq!(credentials(&files), expected(mode), "{own}");
     }
 }
 

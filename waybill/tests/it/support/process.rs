@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use config::{Mode, SETTINGS};
 use domain::job::Queue;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use uuid::Uuid;
@@ -158,6 +159,20 @@ impl WallClock {
     }
 }
 
+/// The settings without the secrets that a worker does not read.
+fn read_by(name: &str, settings: &[(String, String)]) -> Vec<(String, String)> {
+    let queue = name
+        .strip_prefix("waybill-")
+        .and_then(|name| name.parse().ok());
+    let mode = queue.map_or(Mode::Production, Mode::Worker);
+    let is_read = |name: &str| {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        setting.is_none_or(|setting| setting.readers.have(mode))
+    };
+    let read = settings.iter().filter(|(name, _)| is_read(name));
+    read.cloned().collect()
+}
+
 /// A process of ours; killed when dropped.
 pub struct Process {
     child: Child,
@@ -167,7 +182,7 @@ impl Process {
     pub fn start(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
         let mut command = named(&binary(), name);
         command.args(arguments);
-        Self::spawn(command, settings, Stdio::inherit())
+        Self::spawn(command, &read_by(name, settings), Stdio::inherit())
     }
 
     /// As [`Process::start`], by a program that is not ours, such as a shell that becomes ours.
@@ -198,7 +213,7 @@ impl Process {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let mut command = named(binary, name);
         command.args(arguments);
-        Self::spawn(command, settings, log.into())
+        Self::spawn(command, &read_by(name, settings), log.into())
     }
 
     fn spawn(mut command: Command, settings: &[(String, String)], log: Stdio) -> Self {
