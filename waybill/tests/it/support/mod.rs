@@ -8,6 +8,7 @@ pub mod collector;
 pub mod console;
 pub mod delivery;
 pub mod endpoint;
+pub mod front;
 pub mod hostile;
 pub mod job;
 pub mod login;

@@ -375,7 +375,14 @@ impl Lines {
 
     /// The next line of standard output.
     pub async fn line(&mut self) -> String {
-        next(&mut self.out).await.expect("a line")
+        if let Some(line) = next(&mut self.out).await {
+            return line;
+        }
+        let mut err = Vec::new();
+        while let Some(line) = next(&mut self.err).await {
+            err.push(line);
+        }
+        panic!("it ended without a line: {err:#?}");
     }
 
     /// Reads standard output up to a line that has this text, and returns that line.
@@ -397,6 +404,11 @@ impl Lines {
                 return;
             }
         }
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// What is left on standard output and standard error, and how it ended.

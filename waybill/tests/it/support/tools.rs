@@ -20,6 +20,23 @@ pub fn find(name: &str, argument: &str) -> Option<PathBuf> {
     None
 }
 
+/// The folder of the OAuth libraries of other makers, with the versions that `tests/clients/oauth` names. None: they are not
+/// there, which is noted for `.ci/run`.
+pub fn oauth_clients() -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let wanted = here.join("tests/clients/oauth");
+    let found = here.join("../target/tools/oauth-clients");
+    let are_same = ["package-lock.json", "requirements.txt"].map(|name| {
+        let wanted = std::fs::read(wanted.join(name)).unwrap();
+        std::fs::read(found.join(name)).is_ok_and(|found| found == wanted)
+    });
+    if are_same == [true, true] {
+        return Some(found);
+    }
+    missing("oauth-clients");
+    None
+}
+
 /// Notes for `.ci/run` that a test was skipped because this is not here.
 pub fn missing(name: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
