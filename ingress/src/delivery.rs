@@ -39,7 +39,7 @@ use crate::intake::{ByteBudgetPermit, Size};
 use crate::request_id::RequestId;
 use server::client_address;
 
-const BODY_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 const LONGEST_ID: usize = 255;
 
 /// How old a signed time may be where no setting says it, in seconds. The libraries of Standard

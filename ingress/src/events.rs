@@ -26,8 +26,8 @@ use crate::error::Error;
 /// The pause between two looks for new events.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The most readers of one key, and of a process, that wait at a time.
-const MOST_OF_KEY: usize = 16;
-const MOST: usize = 512;
+pub(crate) const MOST_OF_KEY: usize = 16;
+pub(crate) const MOST: usize = 512;
 /// Events looked at with one statement, and statements of one page: a page costs no more when
 /// nearly nothing fits its filter.
 const CHUNK: i64 = 1000;

@@ -51,13 +51,13 @@ const MOST_DEAD: usize = 20;
 const OTHER_BODY: &str = "another delivery of its shop came before with its id and another body, so the provider was \
                           answered as to a duplicate; if this one is the provider's, requeue it";
 /// How many deliveries may wait for a batch.
-const WAITING: usize = 4096;
+pub(crate) const WAITING: usize = 4096;
 /// The byte budget in KiB: how much memory the bodies that are being read or wait may take.
-const WAITING_KIB: usize = 64 * 1024;
+pub(crate) const WAITING_KIB: usize = 64 * 1024;
 /// The part of the byte budget that is reserved for small bodies, and how large a small body is.
 /// Nearly all bodies are small, so a few senders of large bodies cannot keep all others out.
-const KEPT_KIB: usize = 16 * 1024;
-const SMALL: usize = 64 * 1024;
+pub(crate) const KEPT_KIB: usize = 16 * 1024;
+pub(crate) const SMALL: usize = 64 * 1024;
 /// How many deliveries one transaction stores at most, and how many bytes of bodies, because it has to
 /// be stored within [`STORE_DEADLINE`]. A body that is larger is stored alone.
 const BATCH: usize = 256;

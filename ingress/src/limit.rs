@@ -10,6 +10,7 @@
 //! order, and a delivery that one limit refuses uses up nothing of the next. A body is known by its own hash:
 //! whoever sends it again can add invented signatures to the list in its header.
 
+pub mod allowances;
 pub mod tokens;
 pub mod unverified;
 

@@ -22,10 +22,10 @@ use crate::exchange::Exchange;
 
 /// One network may have this fraction of all connections (an eighth), and the same fraction is
 /// kept for trusted proxies.
-const SHARE: usize = 8;
+pub const SHARE: usize = 8;
 
 /// This fraction of the requests under way is kept for paths that must always be answered (a quarter).
-const RESERVE: usize = 4;
+pub const RESERVE: usize = 4;
 
 /// The reasons for ending a connection: its client does not read; its place is needed.
 pub const UNREAD: &str = "unread";

@@ -12,7 +12,7 @@ use platform::lock::lock;
 use crate::network;
 
 /// How many wrong API keys a client may send in a minute.
-const WORTHLESS: u32 = 20;
+pub const WORTHLESS: u32 = 20;
 const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
 
 /// The wrong keys of each client in the current period.

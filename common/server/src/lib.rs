@@ -31,10 +31,12 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::connections::{Connections, Place};
-use crate::exchange::{Exchange, HEADER_DEADLINE, keeps, refuse_host};
+use crate::exchange::{Exchange, keeps, refuse_host};
 use crate::socket::Socket;
 
-pub use crate::connections::{Limits, network, raise_file_limit};
+pub use crate::connections::{Limits, RESERVE, SHARE, network, raise_file_limit};
+pub use crate::exchange::HEADER_DEADLINE;
+pub use crate::socket::UNREAD_LIMIT;
 
 /// The longest time for which an idle connection may be kept.
 pub const LONGEST_KEEP_ALIVE: Duration = Duration::from_hours(1);

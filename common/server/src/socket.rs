@@ -20,7 +20,7 @@ use crate::connections::{self, count_cut};
 use crate::exchange::{Exchange, Phase};
 
 /// A peer that has taken no byte of its answers for this long is cut off.
-const UNREAD_LIMIT: Duration = Duration::from_secs(15);
+pub const UNREAD_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long the rest of a body is waited for: between two bytes, and in all.
 const QUIET_LIMIT: Duration = Duration::from_secs(5);

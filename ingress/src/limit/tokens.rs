@@ -36,8 +36,8 @@ use crate::error::Error;
 use server::network;
 
 /// How many bad tokens may be asked about within [`PERIOD`].
-const ASKED_AS_APP: usize = 60;
-const FAILED_LOGINS: usize = 20;
+pub(super) const ASKED_AS_APP: usize = 60;
+pub(super) const FAILED_LOGINS: usize = 20;
 /// A client that has shown so many bad tokens is told that it is limited, and not that the provider is busy.
 const FEW: usize = 5;
 pub const PERIOD: Duration = Duration::from_mins(1);

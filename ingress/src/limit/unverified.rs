@@ -12,7 +12,7 @@ use platform::lock::lock;
 use server::network;
 
 /// The share of one network: an eighth of the memory for all bodies.
-const LEAST: usize = 8 * 1024 * 1024;
+pub(super) const LEAST: usize = 8 * 1024 * 1024;
 
 pub struct Unverified {
     /// The limit in bytes; at least two bodies of the largest allowed size.

@@ -180,6 +180,18 @@ fn secrets() -> String {
     table(&["processes", "secrets that they read"], rows)
 }
 
+fn limits() -> String {
+    let rows = ingress::limit::allowances::all().into_iter();
+    let rows = rows.map(|it| {
+        let texts = [it.of, &it.limit, it.protects, it.reached];
+        texts.map(ToOwned::to_owned).to_vec()
+    });
+    table(
+        &["what is counted", "limit", "for", "when it is reached"],
+        rows,
+    )
+}
+
 fn codes() -> String {
     let rows = Code::ALL.into_iter().map(|code| {
         let it = code.meaning();
@@ -317,6 +329,7 @@ async fn tables() -> Vec<Table> {
     vec![
         table("settings", settings()),
         table("secrets", secrets()),
+        table("limits", limits()),
         table("protections", protections()),
         table("conditions", conditions()),
         table("storefronts", storefronts()),

@@ -1,6 +1,7 @@
 //! What the documents lead to is there: files, headings and commands. So is every document that a help text, a
 //! comment or a file of `deploy` names.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use config::SETTINGS;
@@ -97,6 +98,31 @@ fn a_link_that_leads_nowhere_is_found() {
         named("See docs/deploy.md#upgrades. Or (docs/events.md)"),
         ["docs/deploy.md#upgrades", "docs/events.md"]
     );
+}
+
+/// Whoever doubts what a document promises finds the test that shows it.
+#[test]
+fn every_test_that_a_document_names_is_there() {
+    let files = Sources::read().files;
+    let tests: BTreeSet<&str> = files
+        .iter()
+        .filter(|file| is_kind(&file.path, "rs"))
+        .flat_map(|file| file.text.split("fn ").skip(1))
+        .filter_map(|rest| rest.split_once("()"))
+        .map(|(name, _)| name)
+        .collect();
+    let mut named = 0;
+    for document in documents() {
+        for word in document.text.split('`').skip(1).step_by(2) {
+            if word.matches('_').count() >= 6
+                && word.chars().all(|it| it.is_lowercase() || it == '_')
+            {
+                named += 1;
+                assert!(tests.contains(word), "{}: {word}", document.path);
+            }
+        }
+    }
+    assert!(named > 10, "{named}");
 }
 
 /// Commands of ours with their options, in blocks of code and in backticks.
