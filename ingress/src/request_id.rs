@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::trace::TraceContext;
@@ -61,7 +61,7 @@ impl RequestId {
     }
 }
 
-/// Reads or makes the ids of a request, and puts them into the answer.
+/// Reads or makes the ids of a request, and puts them into the answer. No cache keeps an answer that does not allow it.
 pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let trusted = &app.config.trusted_proxies;
     app.unnamed_proxy.look(request.headers(), trusted);
@@ -82,6 +82,8 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
         answered_with(served, response.status());
     }
     let headers = response.headers_mut();
+    let cached = headers.entry(header::CACHE_CONTROL);
+    cached.or_insert(HeaderValue::from_static("no-store"));
     if let Ok(text) = HeaderValue::try_from(text) {
         headers.insert(HEADER, text);
     }

@@ -107,7 +107,6 @@ pub async fn guard(request: Request, next: Next) -> Response {
         }
     });
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
     response
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::api_key::Shops;
 use domain::endpoint::ROTATION;
@@ -226,8 +226,7 @@ pub async fn add(
         endpoint,
         secret: secret.reveal(),
     };
-    let headers = [(header::CACHE_CONTROL, "no-store")];
-    Ok((StatusCode::CREATED, headers, Json(new)).into_response())
+    Ok((StatusCode::CREATED, Json(new)).into_response())
 }
 
 pub async fn pause(
@@ -272,8 +271,7 @@ pub async fn rotate(
         secret: secret.reveal(),
         former_secret_until,
     };
-    let headers = [(header::CACHE_CONTROL, "no-store")];
-    Ok((headers, Json(rotated)).into_response())
+    Ok(Json(rotated).into_response())
 }
 
 pub async fn test(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{FromRequestParts, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use domain::envelope::Envelope;
 use domain::event::Pattern;
@@ -238,8 +238,7 @@ pub async fn list(
             next: reader.cursor(),
             more: page.is_more,
         };
-        let headers = [(header::CACHE_CONTROL, "no-store")];
-        return Ok((headers, Json(answer)).into_response());
+        return Ok(Json(answer).into_response());
     }
 }
 

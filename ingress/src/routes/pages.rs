@@ -224,7 +224,6 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     };
     let headers = [
         ("x-robots-tag", "noindex, nofollow"),
-        ("cache-control", "no-store"),
         ("referrer-policy", "no-referrer"),
         ("x-content-type-options", "nosniff"),
     ];

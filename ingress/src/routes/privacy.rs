@@ -261,9 +261,8 @@ pub async fn link_export(
     change(&app, &key, id, Change::Link(expires)).await?;
     let path = link::path(&app.keys, id, expires);
     let url = format!("{}{path}", app.config.public_url);
-    let headers = [(header::CACHE_CONTROL, "no-store")];
     let link = ExportLink { url, expires_at };
-    Ok((headers, Json(link)).into_response())
+    Ok(Json(link).into_response())
 }
 
 /// An extractor: a handler that gets one was called through a link whose signature is right.
@@ -327,7 +326,6 @@ pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response,
     let headers = [
         (header::CONTENT_TYPE, "application/json".to_owned()),
         (header::CONTENT_DISPOSITION, name),
-        (header::CACHE_CONTROL, "no-store".to_owned()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (CONTENT_SHA256, export.sha256),
     ];

@@ -536,3 +536,23 @@ async fn other_methods_and_paths_are_answered_in_json() {
     assert_eq!(nowhere.text().await.unwrap(), r#"{"detail":"Not found"}"#);
     service.stop().await;
 }
+
+#[tokio::test]
+async fn no_cache_keeps_an_answer_that_does_not_allow_it() {
+    let service = service().start().await;
+    let delivery = order("orders/create", 1).id("w-1");
+    for (path, is_kept) in [
+        ("/api/commerce/orders", false),
+        ("/api/commerce/no-such-route", false),
+        ("/api/events", false),
+        ("/readyz", false),
+        ("/openapi.json", true),
+    ] {
+        let answer = service.get(path).send().await.unwrap();
+        let cached = answer.headers()["cache-control"].to_str().unwrap();
+        assert_eq!(cached != "no-store", is_kept, "{path}: {cached}");
+    }
+    let answer = service.post(&delivery).await;
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    service.stop().await;
+}

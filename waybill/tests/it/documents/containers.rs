@@ -13,10 +13,12 @@ use crate::support::process::programs;
 use crate::support::scrape::promtool_run;
 
 /// Variables of the images that others make.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 10] = [
     "GF_ANALYTICS_CHECK_FOR_UPDATES",
     "GF_ANALYTICS_REPORTING_ENABLED",
-    "GF_SECURITY_ADMIN_PASSWORD",
+    "GF_AUTH_ANONYMOUS_ENABLED",
+    "GF_AUTH_DISABLE_LOGIN_FORM",
+    "GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION",
     "POSTGRES_DB",
     "POSTGRES_PASSWORD",
     "POSTGRES_USER",
