@@ -17,14 +17,17 @@ use domain::origins::is_this_machine;
 use domain::time::Timestamp;
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
+use tokio::time::timeout;
 
 use crate::wire;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(15);
+/// How long the body of an answer that accepts a webhook may take.
+const REST_DEADLINE: Duration = Duration::from_secs(1);
 /// An endpoint that asks us to wait longer is tried again after this time.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// How many bytes of the body of an answer are read. A connection is used again only after a body
@@ -70,8 +73,7 @@ pub enum Failed {
         /// The beginning of the body. It may be about a person, so it is shown to an operator who
         /// tests the endpoint, and never stored.
         excerpt: String,
-        /// How long it asks us to wait: `Retry-After` in seconds (RFC 9110, 10.2.3). A date is ignored,
-        /// because it depends on the clock of the endpoint.
+        /// How long it asks us to wait (`Retry-After`).
         retry_after: Option<Duration>,
     },
     #[error("it answered 410, so it wants no more webhooks")]
@@ -214,23 +216,36 @@ impl Sender {
             .body(webhook.body);
         let response = wire::send(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
-        let retry_after = retry_after(response.headers());
-        let beginning = beginning(response).await;
-        match status {
-            status if status.is_success() => Ok(()),
-            StatusCode::GONE => Err(Failed::Gone),
-            status => Err(Failed::Status {
-                status: status.as_u16(),
-                excerpt: excerpt(&beginning),
-                retry_after,
-            }),
+        if status.is_success() {
+            // The status says all. The body is read for the next request on its connection alone.
+            let _ = timeout(REST_DEADLINE, beginning(response)).await;
+            return Ok(());
         }
+        if status == StatusCode::GONE {
+            return Err(Failed::Gone);
+        }
+        Err(Failed::Status {
+            status: status.as_u16(),
+            retry_after: retry_after(response.headers()),
+            excerpt: excerpt(&beginning(response).await),
+        })
     }
 }
 
+/// `Retry-After` (RFC 9110, 10.2.3): seconds, or a date. The date is by the clock of the endpoint, whose `Date` says how
+/// late it is there; without that it is ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
+    let after = text(RETRY_AFTER)?;
+    let is_number = !after.is_empty() && after.bytes().all(|it| it.is_ascii_digit());
+    let wait = if is_number {
+        after.parse().map_or(LONGEST_WAIT, Duration::from_secs)
+    } else {
+        let until = httpdate::parse_http_date(after).ok()?;
+        let now = httpdate::parse_http_date(text(DATE)?).ok()?;
+        until.duration_since(now).unwrap_or_default()
+    };
+    Some(wait.min(LONGEST_WAIT))
 }
 
 /// The deepest cause says best what is wrong, and does not have the address in it.

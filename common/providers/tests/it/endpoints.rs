@@ -1,6 +1,13 @@
 //! Which addresses can be endpoints, and what is kept of their answers.
 
-use providers::endpoints::{AddressError, Allowed};
+use std::time::Duration;
+
+use domain::endpoint::Secret;
+use domain::time::Timestamp;
+use platform::task;
+use providers::endpoints::{AddressError, Allowed, Sender, Webhook};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 #[test]
 fn only_addresses_that_are_allowed_can_be_endpoints() {
@@ -41,4 +48,27 @@ fn only_addresses_that_are_allowed_can_be_endpoints() {
     ] {
         assert_eq!(check(url), Some(error), "{url}");
     }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_has_accepted_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let endpoint = task::spawn("endpoint", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request).await.unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n1";
+        stream.write_all(answer).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    });
+    let sender = Sender::new(Allowed {
+        networks: vec!["127.0.0.0/8".parse().unwrap()],
+        cleartext: vec!["127.0.0.1".to_owned()],
+    });
+    let secret = Secret::new([7; 32]);
+    let webhook = Webhook::signed(&url, &[secret], "1".into(), Timestamp(0), b"{}".to_vec());
+    let sent = tokio::time::timeout(Duration::from_secs(5), sender.send(webhook));
+    sent.await.expect("within a second").unwrap();
+    endpoint.abort();
 }
