@@ -63,11 +63,9 @@ const SHORT: usize = 16;
 pub enum Mode {
     /// `waybill` without arguments. Missing secrets get public development values.
     Development,
-    /// Everything in one process, with secrets that must be set.
+    /// A process that takes requests, with everything else in it or alone. The secrets must be set.
     Production,
-    /// The process that takes requests; the same.
-    Ingress,
-    /// A process that works on this queue. It reads the secrets that it needs alone.
+    /// A process that works on this queue alone. It reads only the secrets that it needs.
     Worker(Queue),
 }
 

@@ -33,7 +33,7 @@ pub struct Setting {
 
 /// The processes that read a setting. What a process does not read it need not be given, so that whoever gets into it
 /// does not get that secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     All,
     /// Those that take requests.
@@ -43,9 +43,18 @@ pub enum Readers {
 }
 
 impl Readers {
+    pub const ALL: [Readers; 3] = [Readers::All, Readers::Ingress, Readers::Callers];
+
+    /// The secrets that these processes read, and no others.
+    pub fn secrets(self) -> impl Iterator<Item = &'static Setting> {
+        let secrets = SETTINGS.iter().filter(|setting| setting.secret);
+        secrets.filter(move |setting| setting.readers == self)
+    }
+
+    /// Whether a process that runs in this way is one of them.
     pub fn have(self, mode: Mode) -> bool {
         match (self, mode) {
-            (_, Mode::Development | Mode::Production | Mode::Ingress) | (Readers::All, _) => true,
+            (_, Mode::Development | Mode::Production) | (Readers::All, _) => true,
             (Readers::Ingress, Mode::Worker(_)) => false,
             (Readers::Callers, Mode::Worker(queue)) => {
                 matches!(queue, Queue::Orders | Queue::Payments)

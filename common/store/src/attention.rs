@@ -1,5 +1,5 @@
-//! The `attention` table: the conditions that need a person and hold now, or of whose end operators are still to be notified
-//! (`domain::attention`). A row is changed only from the state in which it was read, so each change happens once,
+//! The `attention` table: the conditions that need a person and hold now, or of whose end operators are still to be
+//! notified (`domain::attention`). A row is changed only from the state in which it was read, so each change happens once,
 //! however many processes look.
 
 use serde::Serialize;

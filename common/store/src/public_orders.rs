@@ -96,11 +96,10 @@ pub async fn find(
         }
     }
     // A code names one order, and of other shops there may be orders with the same id that everyone may open.
-    if found
-        .iter()
-        .any(|(_, record, _)| record.own.page_code().is_some())
-    {
-        found.retain(|(_, record, _)| record.own.page_code().is_some());
+    let has_code =
+        |(_, record, _): &(OrderKey, Record, Timestamp)| record.own.page_code().is_some();
+    if found.iter().any(has_code) {
+        found.retain(has_code);
     }
     match found.as_slice() {
         [] => Ok(PublicOrderLookup::None),

@@ -59,8 +59,8 @@ pub fn all() -> Vec<Allowance> {
             "closed; `waybill_connections_cut_total`, `network`",
         ),
         allowance(
-            "connections of all, 1/8 of them kept for trusted proxies",
-            connections,
+            "connections of all",
+            format!("{connections}, 1/{SHARE} of them kept for trusted proxies"),
             "files and memory",
             "the oldest that waits for its client ends; `crowded` or `all`",
         ),

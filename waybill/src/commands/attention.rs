@@ -17,8 +17,9 @@ use crate::{age, words};
 pub enum Command {
     /// List what needs a person now, since when, and who knows of it
     ///
-    /// The processes that work look four times a minute. Operators are notified of each change once: as the event operator.attention, and
-    /// by mail if OPERATORS_MAIL is set. `waybill pauses begin condition NAME` silences one for a while.
+    /// The processes that work look four times a minute. Operators are notified of each change once: as the event
+    /// operator.attention, and by mail if OPERATORS_MAIL is set. `waybill pauses begin condition NAME` silences one for
+    /// a while.
     List(Output),
     /// Say that you know of a condition
     ///

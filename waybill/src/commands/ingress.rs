@@ -21,7 +21,7 @@ pub async fn run(settings: &Settings) -> Result<()> {
     } else {
         CONNECTIONS
     };
-    let parts = Parts::start(settings, Mode::Ingress, connections).await?;
+    let parts = Parts::start(settings, Mode::Production, connections).await?;
     parts.warn_without_broker();
     let address = parts.config.listen_addr;
     let listener = server::listen(address)

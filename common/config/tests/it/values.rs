@@ -1,6 +1,7 @@
 //! How settings are shown, compared between processes, and refused.
 
 use config::{Config, Mode, SETTINGS, Settings, Values};
+use domain::job::Queue;
 use domain::privacy::Keys;
 
 #[test]
@@ -82,5 +83,51 @@ fn a_network_of_everybody_is_no_trusted_proxy() {
         if let Err(mistakes) = mistakes {
             assert!(mistakes.contains("strangers"), "{mistakes}");
         }
+    }
+}
+
+/// Whoever gets into a worker does not get what it does not need.
+#[test]
+fn a_worker_has_no_secret_that_it_does_not_read_and_starts_without_it() {
+    let mut given = Settings::defaults();
+    for (name, value) in [
+        ("DATABASE_URL", "postgres://127.0.0.1/waybill"),
+        (
+            "PRIVACY_KEY",
+            "a privacy key of the shop's own, long enough",
+        ),
+        ("STOREFRONT_API_URL", "https://storefront.example"),
+        ("PAYMENT_API_URL", "https://payments.example"),
+        ("GITHUB_CLIENT_ID", "an-app"),
+    ] {
+        given.set(name, value);
+    }
+    let lacking = Config::load(&given, Mode::Worker(Queue::Privacy)).unwrap();
+    for (name, value) in [
+        ("GITHUB_CLIENT_SECRET", "client-secret"),
+        ("STOREFRONT_WEBHOOK_SECRET", "a secret of the shop's own"),
+        ("PAYMENT_WEBHOOK_SECRET", "a secret of the payments' own"),
+        ("STOREFRONT_API_TOKEN", "storefront-token"),
+        ("PAYMENT_API_KEY", "payment-key"),
+    ] {
+        assert!(Config::load(&given, Mode::Production).is_err(), "{name}");
+        given.set(name, value);
+    }
+    let all = Config::load(&given, Mode::Production).unwrap();
+    assert!(all.identity.is_some() && all.storefront_api.is_some() && all.payment_api.is_some());
+    let secrets = |config: &Config| config.fingerprints().into_values().flatten().count();
+    assert_eq!(secrets(&all), 2);
+    let worker = |queue| Config::load(&given, Mode::Worker(queue)).unwrap();
+    for (config, asks) in [
+        (lacking, false),
+        (worker(Queue::Privacy), false),
+        (worker(Queue::Endpoints), false),
+        (worker(Queue::Orders), true),
+        (worker(Queue::Payments), true),
+    ] {
+        assert_eq!(secrets(&config), 0);
+        assert!(config.identity.is_none());
+        assert_eq!(config.storefront_api.is_some(), asks);
+        assert_eq!(config.payment_api.is_some(), asks);
     }
 }

@@ -1,9 +1,7 @@
 //! Says which processes need which of the secrets that are set, and checks that no more signing secrets are set than a
 //! rotation needs.
 
-use std::collections::BTreeMap;
-
-use config::{Config, Readers, SETTINGS, Settings};
+use config::{Config, Readers, Settings};
 
 use super::Finding;
 
@@ -22,21 +20,14 @@ pub fn look(settings: &Settings) -> Vec<Finding> {
 
 /// The secrets that are set, by the processes that read them.
 fn readers(settings: &Settings) -> impl Iterator<Item = Finding> {
-    let set = SETTINGS
-        .iter()
-        .filter(|it| it.secret && settings.get(it.name).is_some());
-    let mut by_readers: BTreeMap<Readers, Vec<&str>> = BTreeMap::new();
-    for setting in set {
-        by_readers
-            .entry(setting.readers)
-            .or_default()
-            .push(setting.name);
-    }
-    let finding = |(readers, names): (Readers, Vec<&str>)| {
-        let found = format!("read by {}: {}", readers.name(), names.join(", "));
-        Finding::ok("secrets", found)
-    };
-    by_readers.into_iter().map(finding)
+    Readers::ALL.into_iter().filter_map(|readers| {
+        let secrets = readers.secrets().map(|secret| secret.name);
+        let set: Vec<&str> = secrets
+            .filter(|name| settings.get(name).is_some())
+            .collect();
+        let found = format!("read by {}: {}", readers.name(), set.join(", "));
+        (!set.is_empty()).then(|| Finding::ok("secrets", found))
+    })
 }
 
 fn rotation(check: &'static str, setting: &str, secrets: &[String]) -> Option<Finding> {

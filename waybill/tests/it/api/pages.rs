@@ -1086,3 +1086,25 @@ async fn where_ids_count_up_a_page_opens_by_its_whole_link_alone() {
     assert_eq!(status(&format!("/orders/{second}")).await, 200);
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_code_opens_its_order_though_another_shop_has_one_with_the_same_id() {
+    let service = service().start().await;
+    for shop in [SHOP, "other.example"] {
+        deliver(&service, &order(shop, 1, shop).id(shop)).await;
+    }
+    let page = async |path: &str| shown(&service, path).await;
+    let several = service.get("/orders/1/track").send().await.unwrap();
+    assert_eq!(several.status(), 300);
+    said(&service, &["orders", "new-link", "1", "--shop", SHOP]).await;
+    let key = (SHOP.to_owned(), 1);
+    let record = store::orders::record(service.db(), &key).await.unwrap();
+    let url = record.unwrap().own.code.unwrap().url;
+    let (_, code) = url.split_once("?code=").unwrap();
+    // The name of an order is the shop's here.
+    let opened = page(&format!("/orders/1/track?code={code}")).await;
+    assert!(opened.contains(SHOP) && !opened.contains("other.example"));
+    let opened = page("/orders/1/track").await;
+    assert!(opened.contains("other.example") && !opened.contains(SHOP));
+    service.stop().await;
+}

@@ -116,7 +116,7 @@ fn the_chart_runs_every_program_without_rights_and_asks_it_how_it_is() {
             key.split(',').next().unwrap()
         });
         let mode = match name.as_str() {
-            "ingress" => Mode::Ingress,
+            "ingress" => Mode::Production,
             queue => Mode::Worker(queue.parse().unwrap()),
         };
         assert_eq!(keys.collect::<BTreeSet<_>>(), secrets(mode), "{name}");

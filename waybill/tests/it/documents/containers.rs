@@ -112,7 +112,7 @@ fn compose_passes_every_setting_on_and_secrets_to_the_processes_that_read_them()
         let given = of_all.iter().chain(&own).map(String::as_str);
         let given: BTreeSet<&str> = given.filter(is_secret).collect();
         let mode = match program.strip_prefix("waybill-").unwrap() {
-            "ingress" => Mode::Ingress,
+            "ingress" => Mode::Production,
             queue => Mode::Worker(queue.parse().unwrap()),
         };
         assert_eq!(given, secrets(mode), "{service}");

@@ -1,7 +1,6 @@
 //! The tables of the documents that are generated from the program. Each is between
 //! `<!-- generated: name -->` and `<!-- end -->`; `UPDATE_DOCS=1` writes them anew.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use config::protections::PROTECTIONS;
@@ -170,13 +169,10 @@ fn protections() -> String {
 
 /// Which processes read which secrets.
 fn secrets() -> String {
-    let mut by_readers: BTreeMap<Readers, Vec<String>> = BTreeMap::new();
-    for setting in SETTINGS.iter().filter(|setting| setting.secret) {
-        let names = by_readers.entry(setting.readers).or_default();
-        names.push(code(setting.name));
-    }
-    let rows = by_readers.into_iter();
-    let rows = rows.map(|(readers, names)| vec![readers.name().to_owned(), names.join(", ")]);
+    let rows = Readers::ALL.into_iter().map(|readers| {
+        let names: Vec<String> = readers.secrets().map(|secret| code(secret.name)).collect();
+        vec![readers.name().to_owned(), names.join(", ")]
+    });
     table(&["processes", "secrets that they read"], rows)
 }
 

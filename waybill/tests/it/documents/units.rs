@@ -68,7 +68,6 @@ pub fn secrets(mode: Mode) -> BTreeSet<&'static str> {
 #[test]
 fn a_process_reads_no_secret_that_it_does_not_need() {
     let all = secrets(Mode::Production).len();
-    assert_eq!(secrets(Mode::Ingress).len(), all);
     assert_eq!(secrets(Mode::Worker(Queue::Orders)).len(), all - 3);
     assert_eq!(secrets(Mode::Worker(Queue::Privacy)).len(), all - 5);
 }
@@ -87,7 +86,7 @@ fn every_secret_is_a_credential_of_the_processes_that_read_it() {
         if unit != WORKER {
             assert_eq!(
                 credentials(&[read(unit)]),
-                expected(Mode::Ingress),
+                expected(Mode::Production),
                 "{unit}"
             );
         }

@@ -1,5 +1,5 @@
-//! What stands between a client and a service with a manual clock, so that time passes five times as fast for both: the client
-//! is told a fifth of the interval, and the clock is moved five times as far as real time goes.
+//! What stands between a client and a service with a manual clock, so that time passes five times as fast for both: the
+//! client gets a fifth of the interval, and the clock is moved five times as far as real time goes.
 
 use std::sync::{Arc, Mutex};
 
