@@ -13,7 +13,7 @@ mod read;
 pub mod record;
 pub mod settlement;
 mod topic;
-mod woocommerce;
+pub(crate) mod woocommerce;
 
 use std::fmt;
 
@@ -31,9 +31,11 @@ pub type OrderKey = (String, i64);
 
 /// True for the body of an order of WooCommerce.
 pub fn is_of_woocommerce(body: &[u8]) -> bool {
-    fields! { Marked { date_created_gmt } }
+    fields! { Marked { date_created_gmt, date_created, created_at } }
 
-    json::object::<Marked>(body).is_ok_and(|body| body.date_created_gmt.is_present())
+    json::object::<Marked>(body).is_ok_and(|body| {
+        woocommerce::is_marked(body.date_created_gmt, body.date_created, body.created_at)
+    })
 }
 
 /// All times are Unix milliseconds. Ids are unique within each list. Debug shows ids, amounts and

@@ -17,7 +17,7 @@ impl Order {
     /// order.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let body: Body = json::object(bytes)?;
-        if body.date_created_gmt.is_present() {
+        if woocommerce::is_marked(body.date_created_gmt, body.date_created, body.created_at) {
             return woocommerce::read(bytes);
         }
         if !body.order_id.is_nothing() {
@@ -175,8 +175,8 @@ fields! { Body {
     payment_terms, payment_gateway_names, financial_status, fulfillment_status, cancelled_at, cancel_reason,
     created_at, updated_at, line_items, shipping_address, billing_address, fulfillments, refunds,
     note_attributes, test,
-    /// Every order of WooCommerce has it, and no other.
-    date_created_gmt,
+    /// By these an order of WooCommerce is known.
+    date_created_gmt, date_created,
 }}
 
 /// An amount in the shop's currency and in that of the buyer.

@@ -1,4 +1,4 @@
-//! Orders of WooCommerce (its REST API, version 3, which its webhooks send). They are read into
+//! Orders of WooCommerce (its REST API, versions 1 to 3, which its webhooks send). They are read into
 //! the same [`Order`] by the same rules: without its id an order is unreadable, and anything else
 //! that is wrong is taken as absent.
 //!
@@ -66,12 +66,24 @@ const STATUSES: [(&str, Says); 15] = [
 
 fields! { Body {
     id, number, status, currency, total, total_tax, date_created_gmt, date_modified_gmt,
-    date_paid_gmt, date_completed_gmt, customer_id, billing, shipping, line_items, refunds,
-    meta_data,
+    date_paid_gmt, date_completed_gmt, date_created, date_modified, date_paid, date_completed,
+    customer_id, billing, shipping, line_items, refunds, meta_data,
 }}
 
 // The buyer's address, which also names the buyer.
 fields! { Billing { email, phone, first_name, last_name } }
+
+/// True for an order of WooCommerce. Version 1 of its API has only the times of the site's own
+/// zone, by a name that no other storefront has.
+pub(crate) fn is_marked(in_utc: Field, of_site: Field, of_others: Field) -> bool {
+    in_utc.is_present() || (of_site.is_present() && !of_others.is_present())
+}
+
+/// A time in UTC, or else the one of the site's zone, which is taken as if it were UTC: it tells
+/// the versions of an order apart just as well.
+pub(crate) fn time<'a>(in_utc: Field<'a>, of_site: Field<'a>) -> Field<'a> {
+    if in_utc.is_present() { in_utc } else { of_site }
+}
 
 pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     let body: Body = json::object(body)?;
@@ -80,8 +92,11 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     let currency = unread.or_none(currency(body.currency), "currency");
     let total = unread.or_none(money(body.total, currency), "total");
     let tax = unread.or_none(money(body.total_tax, currency), "total_tax");
-    let created_at = unread.or_none(body.date_created_gmt.instant(), "date_created_gmt");
-    let updated_at = unread.or_none(body.date_modified_gmt.instant(), "date_modified_gmt");
+    let created_at = time(body.date_created_gmt, body.date_created);
+    let created_at = unread.or_none(created_at.instant(), "date_created_gmt");
+    let updated_at = time(body.date_modified_gmt, body.date_modified);
+    let updated_at = unread.or_none(updated_at.instant(), "date_modified_gmt");
+    let paid_at = time(body.date_paid_gmt, body.date_paid);
     let updated_at = updated_at.or(created_at);
     let lines = lines(body.line_items, &mut unread);
     let refunds = refunds(body.refunds, currency, &mut unread);
@@ -90,11 +105,8 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     let says = STATUSES.iter().find(known).map(|(_, says)| *says);
     let reported = Reported {
         says,
-        has_date: body
-            .date_paid_gmt
-            .is_present()
-            .then(|| !body.date_paid_gmt.is_nothing()),
-        is_completed: !body.date_completed_gmt.is_nothing(),
+        has_date: paid_at.is_present().then(|| !is_no_time(paid_at)),
+        is_completed: !is_no_time(time(body.date_completed_gmt, body.date_completed)),
         refunded: refunds.as_deref().map_or(0, refunded),
         total,
     };
@@ -152,6 +164,11 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     })
 }
 
+/// True for a time that is null or, in version 1, empty.
+fn is_no_time(field: Field) -> bool {
+    field.is_nothing() || field.text() == Ok(None)
+}
+
 /// What an order's status and dates say of it.
 struct Reported {
     /// None when nobody knows the status.
@@ -172,6 +189,9 @@ impl Reported {
             Says::Refunded => FinancialStatus::Refunded,
             Says::PaidInPart => FinancialStatus::PartiallyPaid,
             Says::ToShip | Says::Shipped if self.has_date != Some(false) => self.paid(),
+            // Nothing goes back of an order for which nothing came. Those that were completed
+            // before WooCommerce kept dates of payment have none.
+            Says::Shipped if self.refunded > 0 => self.paid(),
             Says::Cancelled if self.has_date == Some(true) => self.paid(),
             Says::ToShip | Says::Shipped | Says::Unpaid => FinancialStatus::Pending,
             Says::Cancelled => FinancialStatus::Voided,

@@ -87,11 +87,15 @@ fn details(field: Field) -> Result<Details, Problem> {
 }
 
 fn parent(field: Field) -> Result<Details, Unreadable> {
-    fields! { Parent { subscription_details } }
+    fields! { Parent { r#type, subscription_details } }
 
     let parent = field.object::<Parent>().at("data.object.parent")?;
-    details(parent.unwrap_or_default().subscription_details)
-        .at("data.object.parent.subscription_details")
+    let parent = parent.unwrap_or_default();
+    if text(parent.r#type).is_some_and(|word| word != "subscription_details") {
+        // It is of a quote. Samples have the details of both.
+        return Ok(Details::default());
+    }
+    details(parent.subscription_details).at("data.object.parent.subscription_details")
 }
 
 // A line of an invoice. Before 2025-03-31 the line itself says what it bills; since then its

@@ -152,6 +152,10 @@ const WOOCOMMERCE: &[(&str, Keep)] = &[
     ("date_modified_gmt", Time),
     ("date_paid_gmt", Time),
     ("date_completed_gmt", Time),
+    ("date_created", Time),
+    ("date_modified", Time),
+    ("date_paid", Time),
+    ("date_completed", Time),
     ("customer_id", Id),
     (
         "line_items",

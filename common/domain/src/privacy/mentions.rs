@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{Keys, SubjectKey, email, phone};
 use crate::json::{self, Field, fields};
+use crate::order::woocommerce;
 
 /// Values that are nested deeper than this are not searched. No provider nests as deep.
 const DEEPEST: usize = 32;
@@ -51,7 +52,7 @@ impl Mentions {
             id, email, contact_email, phone, customer,
             /// WooCommerce's: the id of the customer, and the address that names the buyer.
             customer_id,
-            billing, date_created_gmt,
+            billing, date_created_gmt, date_created, created_at,
         }}
 
         let mut mentions = Mentions::default();
@@ -70,7 +71,8 @@ impl Mentions {
         }
         if let Ok(own) = json::object::<Own>(body) {
             mentions.order = own.id.id().unwrap_or_default();
-            let is_of_woocommerce = own.date_created_gmt.is_present();
+            let is_of_woocommerce =
+                woocommerce::is_marked(own.date_created_gmt, own.date_created, own.created_at);
             let customer = if is_of_woocommerce {
                 own.billing
             } else {
@@ -147,7 +149,7 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
     fields! { Times {
         created_at,
         /// WooCommerce's.
-        date_created_gmt,
+        date_created_gmt, date_created,
         created, data, object,
     }}
 
@@ -156,7 +158,8 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
         let seconds = times.created.integer().unwrap_or_default();
         seconds.map(|seconds| seconds.saturating_mul(1000))
     };
-    let created = [times.created_at, times.date_created_gmt].map(Field::instant);
+    let of_woocommerce = woocommerce::time(times.date_created_gmt, times.date_created);
+    let created = [times.created_at, of_woocommerce].map(Field::instant);
     let instant = created.into_iter().find_map(Result::unwrap_or_default);
     let object = match times.data.object::<Times>() {
         Ok(Some(data)) => match data.object.object::<Times>() {

@@ -214,3 +214,53 @@ fn whoever_bought_at_woocommerce_is_found_and_erased() {
         "{kept}"
     );
 }
+
+/// Version 1 of the API names only the times of the site's own zone.
+#[test]
+fn an_order_of_the_first_version_is_read_as_the_others_are() {
+    let body = |status: &str, paid: &str| {
+        format!(
+            r#"{{"id":154,"number":"154","status":"{status}","currency":"USD","total":"37.95",
+                "date_created":"2016-05-30T22:35:16","date_modified":"2016-05-30T22:46:16",
+                "date_paid":"{paid}","customer_id":26,"billing":{{"email":"a@example.com"}},
+                "line_items":[{{"id":18,"quantity":2,"price":"3.00"}}],"refunds":[]}}"#
+        )
+    };
+    let paid = body("processing", "2016-05-30 19:35:25");
+    let order = Order::read(paid.as_bytes()).unwrap();
+    assert_eq!(order.total.unwrap().minor, 3795);
+    assert_eq!(order.financial_status, Some(FinancialStatus::Paid));
+    // 2016-05-30T22:35:16Z and eleven minutes later.
+    assert_eq!(order.created_at, Some(1_464_647_716_000));
+    assert_eq!(order.updated_at, Some(1_464_648_376_000));
+    assert_eq!(order.unread, [""; 0]);
+    let open = Order::read(body("pending", "").as_bytes()).unwrap();
+    assert_eq!(open.financial_status, Some(FinancialStatus::Pending));
+    let on_delivery = Order::read(body("processing", "").as_bytes()).unwrap();
+    assert_eq!(on_delivery.financial_status, Some(FinancialStatus::Pending));
+    assert_eq!(created_at(paid.as_bytes()), Some(1_464_647_716_000));
+    let mentions = Mentions::of(paid.as_bytes());
+    assert_eq!((mentions.order, mentions.customer), (Some(154), Some(26)));
+    let others = br#"{"id":1,"created_at":"2027-01-15T07:00:00Z","date_created":"2027-01-15T07:00:00","total_price":"1.00","currency":"USD"}"#;
+    assert_eq!(Order::read(others).unwrap().total.unwrap().minor, 100);
+}
+
+#[test]
+fn money_that_went_back_of_a_completed_order_had_come() {
+    let body = |status: &str, refunds: &str| {
+        let body = format!(
+            r#"{{"id":723,"status":"{status}","currency":"USD","total":"39.00","refunds":[{refunds}],
+                "date_created_gmt":"2017-03-21T19:16:00","date_paid_gmt":null}}"#
+        );
+        Order::read(body.as_bytes()).unwrap().financial_status
+    };
+    let one = r#"{"id":726,"total":"-10.00"}"#;
+    assert_eq!(
+        body("completed", one),
+        Some(FinancialStatus::PartiallyRefunded)
+    );
+    let all = r#"{"id":726,"total":"-39.00"}"#;
+    assert_eq!(body("completed", all), Some(FinancialStatus::Refunded));
+    // What is paid on delivery can become cheaper before.
+    assert_eq!(body("processing", one), Some(FinancialStatus::Pending));
+}

@@ -314,3 +314,15 @@ fn the_older_generation_is_read_by_its_own_fields() {
     );
     assert_eq!(charge(&both).as_deref(), Some("ch_9"));
 }
+
+#[test]
+fn an_invoice_of_a_quote_is_of_no_subscription() {
+    let mut body = new("invoice.payment_succeeded");
+    let of = |body: &Value| match read(body).unwrap().object {
+        Object::Invoice(invoice) => invoice.subscription,
+        other => panic!("{other:?}"),
+    };
+    assert!(of(&body).is_some());
+    body["data"]["object"]["parent"]["type"] = json!("quote_details");
+    assert_eq!(of(&body), None);
+}
