@@ -1,6 +1,7 @@
 //! Orders, from their deliveries to what follows from them.
 
 pub mod agreements;
+pub mod documented;
 pub mod notifications;
 pub mod outcomes;
 pub mod providers;

@@ -2,6 +2,7 @@
 
 pub mod calls;
 pub mod checkout;
+pub mod documented;
 pub mod gone_back;
 pub mod hazards;
 pub mod provider_api;

@@ -21,6 +21,7 @@ pub mod process;
 pub mod proxy;
 pub mod records;
 pub mod requests;
+pub mod samples;
 pub mod scrape;
 pub mod smtp;
 pub mod statements;
