@@ -14,6 +14,7 @@ mod bodies;
 mod codes;
 mod deliveries;
 mod events;
+mod give_back;
 mod request;
 mod settle;
 mod update;
@@ -33,6 +34,7 @@ use store::tracking_numbers;
 
 pub use codes::{draw, new_link};
 pub use deliveries::{Task, apply, prepare};
+pub use give_back::{GivenBack, give_back};
 
 use crate::Result;
 use crate::outbox::Outbox;

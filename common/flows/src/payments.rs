@@ -263,6 +263,8 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     let invoices: Vec<Invoice> = gathered.invoices.into_values().collect();
     invoices::save(tx, &invoices, outbox.now).await?;
     affected.add_invoices(invoices);
+    let of_subscriptions = gathered.subscriptions.keys().cloned();
+    affected.subscriptions.extend(of_subscriptions);
     subscriptions::take(outbox, tx, gathered.subscriptions).await?;
     let fresh = affected.agreements.clone();
     affected.agreements.extend(gathered.looked_for);

@@ -46,6 +46,12 @@ impl ChangedSession {
         let payment = self.entry.record.payment_intent.as_ref();
         payment.map(|part| part.value.clone())
     }
+
+    /// The subscription that the session began.
+    pub fn subscription(&self) -> Option<String> {
+        let subscription = self.entry.record.subscription.as_ref();
+        subscription.map(|part| part.value.clone())
+    }
 }
 
 /// Merges sessions with what is known of them, adds their events, and returns those that have
@@ -83,26 +89,30 @@ pub(crate) async fn take(
     Ok(changed.collect())
 }
 
-/// Gives each session that names no agreement the one that its payment names, because the provider
-/// has integrators name it at the intent alone. `payments` may have come after their sessions, which
-/// are added here. Returns the agreements.
+/// Gives each session that names no agreement the one that its payment names, or else its
+/// subscription, because the provider has integrators name it there alone. Payments and
+/// subscriptions may have come after their sessions, which are added here. Returns the agreements.
 pub(crate) async fn adopt(
     tx: &mut Tx,
     sessions: &mut Vec<ChangedSession>,
     payments: &BTreeSet<String>,
+    subscriptions: &BTreeSet<String>,
 ) -> Result<Vec<String>> {
-    let mut ids = payments.clone();
-    ids.extend(sessions.iter().filter_map(ChangedSession::payment));
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ids: Vec<String> = ids.into_iter().collect();
-    let mut payments = store::payments::known(tx, ids).await?;
-    payments.retain(|_, payment| payment.record.pact_id.is_some());
-    let ids = payments.keys().cloned().collect();
-    for (id, entry) in checkout_sessions::unnamed(tx, ids).await? {
+    let of_payments = with(payments, sessions, ChangedSession::payment);
+    let of_subscriptions = with(subscriptions, sessions, ChangedSession::subscription);
+    let mut by_payment = store::payments::known(tx, of_payments).await?;
+    by_payment.retain(|_, payment| payment.record.pact_id.is_some());
+    let mut by_subscription = store::subscriptions::known(tx, of_subscriptions).await?;
+    by_subscription.retain(|_, record| record.pact_id.is_some());
+    let (payments, subscriptions) = (by_payment.keys(), by_subscription.keys());
+    let (payments, subscriptions) = (
+        payments.cloned().collect(),
+        subscriptions.cloned().collect(),
+    );
+    for (id, entry) in checkout_sessions::unnamed(tx, payments, subscriptions).await? {
         if !sessions.iter().any(|session| session.id == id) {
-            let created = entry.record.payment_intent.as_ref();
+            let (payment, began) = (&entry.record.payment_intent, &entry.record.subscription);
+            let created = payment.as_ref().or(began.as_ref());
             sessions.push(ChangedSession {
                 created: created.map_or(0, |part| part.version.created),
                 is_first: false,
@@ -113,14 +123,29 @@ pub(crate) async fn adopt(
     }
     let mut adopted = Vec::new();
     for session in sessions {
-        let payment = session.payment().and_then(|id| payments.get(&id));
-        let named = payment.and_then(|it| it.record.pact_id.clone());
+        let by_payment = session.payment().and_then(|id| by_payment.get(&id));
+        let by_payment = by_payment.and_then(|it| it.record.pact_id.as_ref());
+        let named = by_payment.or_else(|| {
+            let subscription = by_subscription.get(&session.subscription()?);
+            subscription?.pact_id.as_ref()
+        });
         if let (None, Some(named)) = (&session.entry.record.pact_id, named) {
             adopted.push(named.value.clone());
-            session.entry.record.pact_id = Some(named);
+            session.entry.record.pact_id = Some(named.clone());
         }
     }
     Ok(adopted)
+}
+
+/// These ids, and those that the sessions name.
+fn with(
+    ids: &BTreeSet<String>,
+    sessions: &[ChangedSession],
+    named_by: fn(&ChangedSession) -> Option<String>,
+) -> Vec<String> {
+    let named = sessions.iter().filter_map(named_by);
+    let all: BTreeSet<String> = ids.iter().cloned().chain(named).collect();
+    all.into_iter().collect()
 }
 
 fn event_of(change: checkout::Change, record: &checkout::Record) -> CheckoutEvent {

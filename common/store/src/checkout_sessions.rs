@@ -113,12 +113,24 @@ async fn keys(tx: &mut Tx, orders: &'static str, ids: Vec<String>) -> Result<Vec
         .await
 }
 
-/// The sessions that led to these payments and that name no agreement.
-pub async fn unnamed(tx: &mut Tx, payments: Vec<String>) -> Result<BTreeMap<String, SessionEntry>> {
-    let unnamed = tx.query(
-        "select id from checkout_sessions where pact_id is null and payment_intent in ($1..)",
-    );
-    let ids = unnamed.bind(payments).all(|row| row.get("id")).await?;
+/// The sessions that led to these payments or began these subscriptions, and that name no agreement.
+pub async fn unnamed(
+    tx: &mut Tx,
+    payments: Vec<String>,
+    subscriptions: Vec<String>,
+) -> Result<BTreeMap<String, SessionEntry>> {
+    const OF_PAYMENTS: &str = "select id from checkout_sessions
+                               where pact_id is null and payment_intent in ($1..)";
+    const OF_SUBSCRIPTIONS: &str = "select id from checkout_sessions
+                                    where pact_id is null and subscription in ($1..)";
+    let mut ids: Vec<String> = Vec::new();
+    for (sql, named) in [(OF_PAYMENTS, payments), (OF_SUBSCRIPTIONS, subscriptions)] {
+        if !named.is_empty() {
+            let found = tx.query(sql).bind(named).all(|row| row.get("id"));
+            let found: Vec<String> = found.await?;
+            ids.extend(found);
+        }
+    }
     aggregates::lock(tx, ids).await
 }
 
@@ -130,7 +142,8 @@ pub struct Bought {
     pub record: Record,
     /// What is known of the session's payment, with the agreement that the payment itself names.
     pub payment: Option<(Option<String>, Linked)>,
-    /// True when an invoice of the session's subscription was paid that was not for a trial.
+    /// True when an invoice of the session's subscription was paid that was not for a trial, or the session itself says
+    /// that it was paid and names no payment.
     pub is_subscription_paid: bool,
 }
 
@@ -160,12 +173,13 @@ fn bought(row: &Row) -> Result<Bought> {
         Some(_) => Some((row.get("payment_agreement")?, payments::joined(row)?)),
         None => None,
     };
+    let has_period = row.get::<Option<i64>>("period_end_at")?.is_some();
     Ok(Bought {
         id,
         key: order.unwrap_or_default(),
+        is_subscription_paid: has_period || record.is_paid_subscription(),
         record,
         payment,
-        is_subscription_paid: row.get::<Option<i64>>("period_end_at")?.is_some(),
     })
 }
 

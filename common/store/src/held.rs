@@ -42,7 +42,7 @@ impl Reason {
                 "find out whose payment it is, and let the other order name another pact_id"
             }
             Reason::Disputed => "answer the bank at the payment provider before it decides",
-            Reason::PaidTooMuch => "give back what is too much",
+            Reason::PaidTooMuch => "give back what is too much: waybill orders give-back ORDER",
             Reason::PaidLater => "wait for the money, or ship it at the storefront",
             Reason::PaidInPart => "ask for the rest, or give back what was paid",
             Reason::RefundIsYours => "look at the payment, and give it back where you took it",

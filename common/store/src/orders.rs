@@ -233,10 +233,13 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderL
     match rows.as_slice() {
         [] => Ok(OrderLookup::None),
         [row] => {
-            let (key, record) = aggregates::of(row)?;
+            let (key, record): (_, Record) = aggregates::of(row)?;
+            let may_go_back = record.too_much() > 0 || record.is_any_back();
             let mut order = Order::of(key, record, row.get("updated_at")?);
-            if order.cancelled_at.is_some() {
+            if order.cancelled_at.is_some() || may_go_back {
                 order.refunds = refunds::list(db, &order.shop, id).await?;
+            }
+            if order.cancelled_at.is_some() {
                 order.restocked = inventory::list(db, &order.shop, id).await?;
             }
             Ok(OrderLookup::One(Box::new(order)))

@@ -105,11 +105,25 @@ pub const AGREEMENTS: [&str; 4] = [
 
 /// The payments, as they are known.
 pub async fn known(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, PaymentEntry>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     aggregates::read(
         tx.query("select id, record, entries from payments where id in ($1..)")
             .bind(ids),
     )
     .await
+}
+
+/// The ids of these payments, that of which something was first heard last before the others.
+pub async fn latest_first(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<String>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    tx.query("select id from payments where id in ($1..) order by created_at desc, id desc")
+        .bind(ids)
+        .all(|row| row.get("id"))
+        .await
 }
 
 /// The connected account that has this payment. None for the key's own, and for a payment that is

@@ -1,9 +1,11 @@
 //! The `subscriptions` table: until when each subscription is paid.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::aggregates::Aggregate;
-use crate::sql::{Cell, Db, FromRow, Result, Row, column};
+use crate::aggregates::{self, Aggregate};
+use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
 use domain::payment::record::text;
 use domain::payment::subscription::Record;
 use domain::record::Forget as _;
@@ -41,6 +43,18 @@ impl Aggregate for Record {
     fn forget(&mut self, _: Timestamp) {
         self.forget_person();
     }
+}
+
+/// These subscriptions, as they are known.
+pub async fn known(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Record>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    aggregates::read(
+        tx.query("select id, record from subscriptions where id in ($1..)")
+            .bind(ids),
+    )
+    .await
 }
 
 /// A subscription as an operator sees it.

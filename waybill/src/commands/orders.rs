@@ -3,8 +3,9 @@
 //! to decide about, and bodies whose topic did not count.
 
 use anyhow::{Context as _, Result, bail};
-use config::{Config, Settings};
+use config::{Config, Mode, Settings};
 use domain::time::Timestamp;
+use flows::Context;
 use platform::clock::Clock;
 use platform::zone;
 use serde::Serialize;
@@ -17,6 +18,7 @@ use store::story::{self, Meant, Story, WithHistory};
 
 use crate::age::{self, Moment};
 use crate::commands::jobs::attempt_cells;
+use crate::commands::operation::Notifier;
 use crate::commands::operator::Operator;
 use crate::commands::with_database;
 use crate::table::{self, Newest, Rows as _, Table, or_none};
@@ -53,6 +55,23 @@ pub enum Command {
         /// The shop of the order, if several shops have an order with this id or name
         #[arg(long)]
         shop: Option<String>,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Give back what was taken beyond the price of an order, as by two payments for it
+    ///
+    /// Each payment whose whole money is too much is refunded at the payment provider, the latest
+    /// first. A part of a payment, and what the shop took itself, is yours to give back.
+    GiveBack {
+        /// The storefront's order id, or the order's name
+        #[arg(value_name = "ID|NAME")]
+        order: String,
+        /// The shop of the order, if several shops have an order with this id or name
+        #[arg(long)]
+        shop: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         operator: Operator,
     },
@@ -123,6 +142,15 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             shop,
             operator,
         } => new_link(settings, db, order.trim(), shop, &operator).await,
+        Command::GiveBack {
+            order,
+            shop,
+            json,
+            operator,
+        } => {
+            // Boxed: its future is large, and every command's would hold it.
+            Box::pin(give_back(settings, db, order.trim(), shop, json, &operator)).await
+        }
         Command::Held { limit, json } => {
             let held = held::list(db, limit).await?;
             table::show(json, &held, || waiting(&held))
@@ -152,6 +180,97 @@ async fn new_link(
     table::print(&format!(
         "{link}\nThis link alone opens the pages of the order from now on.\n"
     ))
+}
+
+/// What was given back of an order.
+#[derive(Serialize)]
+struct Given {
+    payments: Vec<GivenPayment>,
+    /// What is too much besides. Null: nothing.
+    rest: Option<String>,
+    currency: Option<String>,
+}
+
+#[derive(Serialize)]
+struct GivenPayment {
+    payment_id: String,
+    amount: String,
+    currency: String,
+}
+
+async fn give_back(
+    settings: &Settings,
+    db: &Db,
+    order: &str,
+    shop: Option<String>,
+    json: bool,
+    operator: &Operator,
+) -> Result<()> {
+    let found = find(db, order, shop).await?;
+    let config = Config::load(settings, Mode::Development)?;
+    if config.payment_api.is_none() {
+        bail!(
+            "PAYMENT_API_URL and PAYMENT_API_KEY are not set, so Waybill refunds nothing; \
+             give it back at your payment provider"
+        );
+    }
+    let clock = Clock::system();
+    let author = operator.author(settings, db).await?;
+    let context = Context {
+        config: &config,
+        clock: &clock,
+        keys: &author.keys,
+    };
+    let key = (found.shop, found.id);
+    let by = author.by(clock.now());
+    let given = flows::orders::give_back(db, context, by, &key).await?;
+    let (given, outbox) = given.context("the order is not there any more")?;
+    let notifier = Notifier::open(settings).await?;
+    for notification in outbox.notifications() {
+        let (kind, ids) = (notification.kind, [notification.job_ref.job]);
+        if notifier.is_reached() {
+            let (queue, kind) = (kind.queue(), kind.to_string());
+            notifier.notify_of(db, queue, &kind, &ids).await?;
+        } else {
+            store::jobs::clear_notified(db, &ids).await?;
+        }
+    }
+    let how = notifier.reach.description();
+    notifier.close(db).await;
+    let rest = given.rest;
+    if given.payments.is_empty() && !json {
+        return match rest {
+            Some(rest) => bail!(
+                "{rest} {} are too much, and no payment can be given back whole; give them back \
+                 where you took them",
+                rest.currency
+            ),
+            None => table::print("Nothing is too much, or it goes back already.\n"),
+        };
+    }
+    let payments = given.payments.into_iter();
+    let payments = payments.map(|(payment_id, amount)| GivenPayment {
+        payment_id,
+        currency: amount.currency.to_string(),
+        amount: amount.to_string(),
+    });
+    let given = Given {
+        payments: payments.collect(),
+        rest: rest.map(|rest| rest.to_string()),
+        currency: rest.map(|rest| rest.currency.to_string()),
+    };
+    table::show(json, &given, || {
+        let lines = given.payments.iter().map(|it| {
+            let (amount, currency) = (&it.amount, &it.currency);
+            format!("{amount} {currency} of {} are refunded\n", it.payment_id)
+        });
+        let rest = rest.map(|rest| {
+            let currency = rest.currency;
+            format!("{rest} {currency} more are too much: give them back where you took them\n")
+        });
+        let lines: String = lines.chain(rest).collect();
+        format!("{lines}{how}; see waybill orders show {}\n", key.1)
+    })
 }
 
 fn of_repeated(bodies: &[Repeated]) -> String {

@@ -98,6 +98,11 @@ impl Record {
         }
     }
 
+    /// True when a payment went back, or a part of one.
+    pub fn is_any_back(&self) -> bool {
+        self.settled.amounts.iter().any(|(_, back)| *back > 0)
+    }
+
     /// True when the shop gave money back past the providers. A person must find out whether this
     /// was the money of a payment.
     pub fn is_back_past_providers(&self) -> bool {

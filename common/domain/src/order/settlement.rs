@@ -134,6 +134,16 @@ impl Linked {
         self.received > 0 || self.refunded > 0
     }
 
+    /// What the customer got back, in minor units. The bank may take a payment that was refunded before, and then more is
+    /// gone than came in.
+    pub fn given_back(&self) -> i64 {
+        if self.received > 0 {
+            self.refunded.min(self.received)
+        } else {
+            self.refunded
+        }
+    }
+
     /// The amount that can still be refunded, in minor units.
     pub fn left(&self) -> i64 {
         self.received.saturating_sub(self.refunded).max(0)
@@ -154,7 +164,7 @@ impl Payments {
     }
 
     /// True when these can be the payments of this order: all are in a currency of the order, and
-    /// the payments of each cycle come to no more than the order's total with the tax and
+    /// what is kept of the payments of each cycle is no more than the order's total with the tax and
     /// shipping that the page added. Payments that do not fit are left to people to decide,
     /// because a buyer may have written the agreement's name into them.
     pub fn are_of(&self, record: &Record) -> bool {
@@ -163,17 +173,17 @@ impl Payments {
             return false;
         };
         let total = totals.current.map_or(total, |current| current.max(total));
-        let mut received: BTreeMap<&Cycle, i64> = BTreeMap::new();
+        let mut kept: BTreeMap<&Cycle, i64> = BTreeMap::new();
         for payment in self.linked.iter().filter(|it| it.is_paid()) {
-            let Some((amount, _)) = in_order(totals, payment) else {
+            let Some((received, back)) = in_order(totals, payment) else {
                 return false;
             };
-            let sum = received.entry(&payment.cycle).or_default();
-            *sum = sum.saturating_add(amount);
+            let sum = kept.entry(&payment.cycle).or_default();
+            *sum = sum.saturating_add(received.saturating_sub(back).max(0));
         }
-        received.iter().all(|(cycle, received)| {
+        kept.iter().all(|(cycle, kept)| {
             let added = self.sum(cycle, currency, |change| change.added);
-            *received <= total.saturating_add(added)
+            *kept <= total.saturating_add(added)
         })
     }
 }
@@ -198,6 +208,33 @@ fn in_order(totals: &Totals, payment: &Linked) -> Option<(i64, i64)> {
         i64::try_from(ours).ok()
     };
     Some((convert(received)?, convert(payment.refunded)?))
+}
+
+/// Of these payments those whose whole money is beyond the price of the order, in their sequence,
+/// and what is too much besides, in minor units of the order's currency. What of them is `going` back already counts
+/// as gone. The bank decides about a disputed one.
+pub fn beyond_price<'a>(
+    record: &Record,
+    payments: impl IntoIterator<Item = &'a Linked>,
+    is_going: impl Fn(&Linked) -> bool,
+) -> (Vec<&'a Linked>, i64) {
+    let totals = &record.totals.value;
+    let kept = |payment: &'a Linked| {
+        let (received, back) = in_order(totals, payment)?;
+        let kept = received.saturating_sub(back);
+        (payment.cycle.is_first() && kept > 0).then_some((payment, kept))
+    };
+    let kept = payments.into_iter().filter_map(kept);
+    let (going, staying): (Vec<_>, Vec<_>) = kept.partition(|(payment, _)| is_going(payment));
+    let going = going.iter().map(|(_, kept)| *kept);
+    let mut too_much = going.fold(record.too_much(), i64::saturating_sub);
+    let whole = staying.into_iter().filter(|(payment, kept)| {
+        let is_beyond = *kept <= too_much && !payment.is_disputed;
+        too_much -= if is_beyond { *kept } else { 0 };
+        is_beyond
+    });
+    let whole = whole.map(|(payment, _)| payment).collect();
+    (whole, too_much.max(0))
 }
 
 /// Writes into the record what the payments of the first cycle come to now. The result depends

@@ -107,6 +107,12 @@ impl Record {
         }
     }
 
+    /// True when it began a subscription and its first invoice was paid, whose payment it cannot name.
+    pub fn is_paid_subscription(&self) -> bool {
+        let is_paid = self.payment_status == Some(PaymentStatus::Paid);
+        is_paid && self.subscription.is_some() && self.payment_intent.is_none()
+    }
+
     pub fn email(&self) -> Option<&str> {
         self.email.as_ref().map(|part| part.value.0.as_str())
     }

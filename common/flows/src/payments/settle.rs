@@ -31,7 +31,7 @@ pub(super) struct Affected {
     pub agreements: BTreeSet<String>,
     payments: BTreeSet<String>,
     invoices: BTreeSet<String>,
-    subscriptions: BTreeSet<String>,
+    pub subscriptions: BTreeSet<String>,
     /// Ids of refunds that have failed.
     failed_refunds: BTreeSet<String>,
 }
@@ -72,16 +72,16 @@ pub(super) async fn settle(
     fresh: &BTreeSet<String>,
 ) -> Result<()> {
     let now = outbox.now;
-    // The ids of payments are locked too. A session and its payment may come at the same time, and
-    // the second of them then sees the first.
-    let payments_of_sessions = sessions.iter().filter_map(ChangedSession::payment);
-    let locks = affected
-        .agreements
-        .iter()
-        .chain(&affected.payments)
-        .cloned();
-    payments::lock_agreements(tx, locks.chain(payments_of_sessions)).await?;
-    let adopted = sessions::adopt(tx, &mut sessions, &affected.payments).await?;
+    // The ids of payments and subscriptions are locked too. A session and its payment may come at
+    // the same time, and the second of them then sees the first.
+    let mut locks = affected.agreements.clone();
+    locks.extend(affected.payments.iter().cloned());
+    locks.extend(affected.subscriptions.iter().cloned());
+    locks.extend(sessions.iter().filter_map(ChangedSession::payment));
+    locks.extend(sessions.iter().filter_map(ChangedSession::subscription));
+    payments::lock_agreements(tx, locks).await?;
+    let (payments, subscriptions) = (&affected.payments, &affected.subscriptions);
+    let adopted = sessions::adopt(tx, &mut sessions, payments, subscriptions).await?;
     payments::lock_agreements(tx, adopted.iter().cloned()).await?;
     affected.agreements.extend(adopted);
     let mut keys: BTreeSet<OrderKey> = BTreeSet::new();

@@ -76,7 +76,8 @@ pub struct Order {
     /// Null until the order's QR code is drawn.
     pub tracking: Option<Tracking>,
     pub shipments: Vec<StoredShipment>,
-    /// Of a cancelled order: what was given back of its payments, or is to be.
+    /// What was given back of its payments, or is to be: of a cancelled order, and of one that was
+    /// paid twice.
     pub refunds: Vec<StoredRefund>,
     /// What the storefront gave back itself.
     pub storefront_refunds: Vec<StorefrontRefund>,

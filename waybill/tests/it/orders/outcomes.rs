@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use domain::job::State;
 use domain::signature::sign_storefront;
-use sandbox::PAYMENT_KEY;
+use sandbox::{PAYMENT_KEY, Sandbox};
 use serde_json::{Value, json};
+use store::orders::checkout_key;
 
 use crate::api::profiles::api;
 use crate::both::orders::providers::{
     REFUND, capture, deliver_without_waiting, job, now, sandbox, with_payment,
 };
 use crate::support::delivery::{Delivery, SHOP, payment_at};
-use crate::support::operator::{json as listed_by, said};
+use crate::support::operator::{json as listed_by, refused, said};
 use crate::support::order::{
     CAPTURED, at, body, cancelled, captured, deliver, events, naming_agreement, order_delivery,
     shown, with,
 };
-use crate::support::payment::{charge, event, intent, session};
+use crate::support::payment::{charge, event, intent, invoice, session};
 use crate::support::{STOREFRONT_SECRET, Service, eventually, service};
 
 /// An order of WooCommerce, of three units for 30.00.
@@ -528,6 +529,108 @@ async fn an_order_that_is_paid_twice_or_disputed_is_held_and_somebody_hears() {
     service.stop().await;
 }
 
+/// A service with a payment provider, and an order of 30.00 that these payments of 30.00 have paid.
+async fn paid_by(payments: &[i64]) -> (Sandbox, Service) {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    let order = with(body(1, 1, "pending"), &naming_agreement("p1"));
+    deliver(&service, &order_delivery("orders/create", &order)).await;
+    for nth in payments {
+        capture(&sandbox, *nth, "p1");
+        let paid = intent(&format!("pi_{nth}"), "succeeded", CAPTURED, Some("p1"));
+        let paid = event(&service, "payment_intent.succeeded", *nth, &paid);
+        deliver(&service, &paid).await;
+    }
+    (sandbox, service)
+}
+
+#[tokio::test]
+async fn what_was_paid_twice_is_given_back_by_one_command() {
+    let (sandbox, service) = paid_by(&[1, 2, 3]).await;
+    let key = service.api_key().await;
+    let give_back = ["orders", "give-back", "1", "--by", "ann"];
+    let given = said(&service, &give_back).await;
+    assert!(
+        given.starts_with("30.00 USD of pi_3 are refunded\n30.00 USD of pi_2 are refunded\n"),
+        "{given}"
+    );
+    service.settled().await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    let issued = |id: &str| (json!("issued"), json!(id), json!("30.00"));
+    assert_eq!(refunds(&order), [issued("pi_2"), issued("pi_3")]);
+    assert_eq!(order["fulfillment"]["state"], "requested");
+    // Until the provider's events come, the payments still count, but go back already.
+    assert!(
+        said(&service, &give_back)
+            .await
+            .starts_with("Nothing is too much")
+    );
+    for nth in [2, 3] {
+        let back = charge(&format!("pi_{nth}"), CAPTURED, CAPTURED);
+        let back = event(&service, "charge.refunded", 3 + nth, &back);
+        deliver(&service, &back).await;
+    }
+    assert_eq!(listed_by(&service, &["orders", "held"]).await, json!([]));
+    assert_eq!(
+        listed_by(&service, &give_back).await,
+        json!({"payments": [], "rest": null, "currency": null})
+    );
+    assert_eq!(sandbox.payment().refunds().len(), 2);
+    // What is left of it goes back once when the order is cancelled.
+    let gone = with(cancelled(1, 2, "pending"), &naming_agreement("p1"));
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
+    service.settled().await;
+    let order = shown(&service, &key, SHOP, 1).await;
+    assert_eq!(refunds(&order), ["pi_1", "pi_2", "pi_3"].map(issued));
+    assert_eq!(sandbox.payment().refunds().len(), 3);
+    let log = listed_by(&service, &["audit", "list"]).await.to_string();
+    assert!(
+        log.contains("order.given_back") && log.contains("operator:ann"),
+        "{log}"
+    );
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_payment_and_what_is_disputed_is_left_to_people() {
+    let (sandbox, service) = paid_by(&[1, 2]).await;
+    // The latest payment is disputed, so the other one goes back.
+    let dispute = json!({
+        "id": "dp_1", "object": "dispute", "payment_intent": "pi_2", "charge": "ch_pi_2", "amount": 3000,
+        "currency": "usd", "status": "needs_response", "reason": "duplicate",
+    });
+    let opened = event(&service, "charge.dispute.created", 4, &dispute);
+    deliver(&service, &opened).await;
+    let given = listed_by(&service, &["orders", "give-back", "1"]).await;
+    assert_eq!(given["payments"][0]["payment_id"], "pi_1", "{given}");
+    service.stop().await;
+    sandbox.stop().await;
+
+    let (sandbox, service) = paid_by(&[1]).await;
+    let price = json!({"total_price": "20.00"});
+    let less = with(with(body(1, 2, "pending"), &naming_agreement("p1")), &price);
+    deliver(&service, &order_delivery("orders/updated", &less)).await;
+    let (code, why) = refused(&service, &["orders", "give-back", "1"]).await;
+    assert!(
+        code == 1 && why.contains("10.00 USD are too much"),
+        "{code} {why}"
+    );
+    assert_eq!(sandbox.payment().refunds().len(), 0);
+    service.stop().await;
+    sandbox.stop().await;
+
+    let service = self::service().start().await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 1, "paid")),
+    )
+    .await;
+    let (code, why) = refused(&service, &["orders", "give-back", "1"]).await;
+    assert!(code == 1 && why.contains("PAYMENT_API_URL"), "{code} {why}");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn an_order_shows_what_is_left_what_is_owed_and_what_could_not_be_read() {
     let service = service().start().await;
@@ -635,14 +738,7 @@ async fn requests(service: &Service) -> Vec<String> {
 
 #[tokio::test]
 async fn a_session_whose_intent_names_the_order_is_no_purchase_of_its_own() {
-    for sequence in [
-        [0, 1, 2],
-        [0, 2, 1],
-        [1, 0, 2],
-        [1, 2, 0],
-        [2, 0, 1],
-        [2, 1, 0],
-    ] {
+    for sequence in sequences(3) {
         let service = service().start().await;
         let key = service.api_key().await;
         let deliveries = [
@@ -676,6 +772,70 @@ async fn a_session_whose_intent_names_the_order_is_no_purchase_of_its_own() {
         let open = "select count(*) as n from orders where cancelled_at is null";
         assert_eq!(service.count(open).await, 1, "{sequence:?}");
         service.stop().await;
+    }
+}
+
+/// Every sequence of some deliveries.
+fn sequences(length: usize) -> Vec<Vec<usize>> {
+    let Some(last) = length.checked_sub(1) else {
+        return vec![Vec::new()];
+    };
+    let insert = |sequence: Vec<usize>| {
+        (0..length).map(move |at| {
+            let mut longer = sequence.clone();
+            longer.insert(at, last);
+            longer
+        })
+    };
+    sequences(last).into_iter().flat_map(insert).collect()
+}
+
+#[tokio::test]
+async fn a_session_whose_subscription_names_the_order_is_no_purchase_of_its_own() {
+    for (has_order, names) in [
+        (true, "invoice"),
+        (true, "subscription"),
+        (false, "invoice"),
+    ] {
+        for sequence in sequences(if has_order { 3 } else { 2 }) {
+            let service = service().start().await;
+            let key = service.api_key().await;
+            let named = json!({"pact_id": "1001"});
+            let mut invoice = invoice("in_1", "sub_1", 3000, 30);
+            invoice["billing_reason"] = json!("subscription_create");
+            invoice["parent"]["subscription_details"]["metadata"] = named.clone();
+            let subscription = json!({"id": "sub_1", "object": "subscription", "metadata": named});
+            let naming = match names {
+                "invoice" => event(&service, "invoice.paid", 1, &invoice),
+                _ => event(&service, "customer.subscription.updated", 1, &subscription),
+            };
+            let fields = json!({"payment_intent": null, "mode": "subscription", "subscription": "sub_1",
+                                "invoice": "in_1", "metadata": {}});
+            let bought = session("cs_1", "paid", 3000, &fields);
+            let deliveries = [
+                event(&service, "checkout.session.completed", 2, &bought),
+                naming,
+                order_delivery("orders/create", &body(1001, 1, "pending")),
+            ];
+            for nth in sequence.iter().chain(&sequence) {
+                deliver(&service, &deliveries[*nth]).await;
+            }
+            service.pass(Duration::from_hours(1)).await;
+            service.settled().await;
+            let what = format!("{names} {has_order} {sequence:?}");
+            let (shop, id) = if has_order {
+                (SHOP.to_owned(), 1001)
+            } else {
+                checkout_key("1001")
+            };
+            let order = shown(&service, &key, &shop, id).await;
+            assert_eq!(order["financial_status"], "paid", "{what}");
+            assert_eq!(order["fulfillment"]["state"], "requested", "{what}");
+            assert_eq!(requests(&service).await.len(), 1, "{what}");
+            let open = "select count(*) as n from orders where cancelled_at is null";
+            assert_eq!(service.count(open).await, 1, "{what}");
+            service.stop().await;
+        }
     }
 }
 

@@ -21,6 +21,10 @@ pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
     if let Some(key) = &service.parts.config.privacy.key {
         command.env("PRIVACY_KEY", key.expose());
     }
+    if let Some(provider) = &service.parts.config.payment_api {
+        command.env("PAYMENT_API_URL", provider.url.as_str());
+        command.env("PAYMENT_API_KEY", provider.token.expose());
+    }
     command.env("PRIVACY_EXPORT_URL", backend_exports(service));
     command.args(arguments);
     command
