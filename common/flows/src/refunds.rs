@@ -63,7 +63,8 @@ pub(crate) async fn decide(
     record: &Record,
     payments: &Payments,
 ) -> Result<()> {
-    let known = refunds::of(tx, key).await?;
+    let mut known = refunds::of(tx, key).await?;
+    withdraw_untrue(tx, key, payments, &mut known).await?;
     let is_clear =
         payments.are_of(record) && !record.can_come_back() && !record.is_back_past_providers();
     let owing = Owing {
@@ -116,6 +117,27 @@ pub(crate) async fn decide(
     Ok(())
 }
 
+/// Withdraws what was recorded as given back where it is not any more: the refund has failed since, or the customer's bank
+/// has taken the payment, or has given it up. What the provider itself answered stays.
+async fn withdraw_untrue(
+    tx: &mut Tx,
+    key: &OrderKey,
+    payments: &Payments,
+    known: &mut Vec<Refund>,
+) -> Result<()> {
+    for payment in payments.linked.iter().filter(|it| !it.fully_refunded) {
+        let is_untrue = |refund: &Refund| {
+            let was_back = refund.state == State::AlreadyRefunded.into_str();
+            refund.payment_id == payment.id && was_back && refund.tried_at.is_none()
+        };
+        if known.iter().any(is_untrue) {
+            refunds::withdraw(tx, key, Some(&payment.id)).await?;
+            known.retain(|refund| !is_untrue(refund));
+        }
+    }
+    Ok(())
+}
+
 impl<'a> Owing<'a> {
     /// The payments that are owed and for which no refund is recorded yet. A payment of which only
     /// a refund is known has nothing left, because it is not known yet how much came in. Of a
@@ -148,7 +170,7 @@ async fn update_recorded(outbox: &mut Outbox<'_>, tx: &mut Tx, owing: &Owing<'_>
         if payment.fully_refunded {
             let answer = Answer {
                 state: State::AlreadyRefunded,
-                amount_minor: Some(payment.refunded),
+                amount_minor: Some(payment.given_back()),
                 provider_id: None,
             };
             refunds::answered(tx, key, &payment.id, &answer, outbox.now).await?;
@@ -172,7 +194,7 @@ fn already_refunded(payment: &Linked) -> OrderEvent {
     OrderEvent::RefundIssued {
         payment_id: payment.id.clone(),
         refund_id: None,
-        amount: Some(text_of(payment.refunded, payment.currency)),
+        amount: Some(text_of(payment.given_back(), payment.currency)),
         currency: Some(payment.currency.to_string()),
         already_refunded: true,
     }
@@ -182,7 +204,7 @@ fn already_refunded(payment: &Linked) -> OrderEvent {
 /// storefront gave money back that may have been this payment's.
 fn owed_amount(record: &Record, payment: &Linked) -> Option<i64> {
     if payment.fully_refunded {
-        Some(payment.refunded)
+        Some(payment.given_back())
     } else {
         (!record.is_back_past_providers()).then(|| payment.left())
     }

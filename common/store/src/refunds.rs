@@ -1,4 +1,4 @@
-//! The `refunds` table: what is refunded for a cancelled order, one row for each payment. The
+//! The `refunds` table: what is refunded for a cancelled order, or of one that was paid twice, one row for each payment. The
 //! amount and the id are those that the provider gave, as soon as it has answered.
 
 use serde::Serialize;
@@ -38,6 +38,8 @@ pub struct Refund {
     pub currency: Option<String>,
     /// The payment provider's id of the refund.
     pub provider_id: Option<String>,
+    /// When the provider was last asked for it. None: never.
+    pub tried_at: Option<Timestamp>,
     pub updated_at: Timestamp,
 }
 
@@ -50,7 +52,8 @@ impl Refund {
     }
 }
 
-const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provider_id, updated_at
+const COLUMNS: &str =
+    "select payment_id, state, amount_minor, currency, provider_id, tried_at, updated_at
                        from refunds where shop = $1 and order_id = $2
                        order by payment_id";
 
@@ -139,12 +142,13 @@ pub async fn save(
 }
 
 /// Deletes what is not owed any more of this payment, or of all: what people were asked to give back, what no job has
-/// issued yet, and what is said of the storefront's own money.
+/// issued yet, and what is said of the storefront's own money. Of one payment also that it was given back without our asking.
 pub async fn withdraw(tx: &mut Tx, key: &OrderKey, payment_id: Option<&str>) -> Result<()> {
     tx.query(
         "delete from refunds
          where shop = $1 and order_id = $2 and payment_id = coalesce($3, payment_id)
-           and (state in ('recorded', 'requested') or payment_id = '')",
+           and (state in ('recorded', 'requested') or payment_id = ''
+                or (state = 'already_refunded' and tried_at is null and $3 is not null))",
     )
     .bind(key.0.as_str())
     .bind(key.1)

@@ -2,6 +2,7 @@
 
 pub mod agreements;
 pub mod documented;
+pub mod histories;
 pub mod notifications;
 pub mod outcomes;
 pub mod providers;

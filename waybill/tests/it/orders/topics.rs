@@ -65,7 +65,11 @@ pub fn cut_to(body: &mut Value, kept: &[&str]) {
 /// The order as the API shows it, without the times at which we did something.
 pub async fn snapshot(service: &Service, id: i64) -> Value {
     let key = service.api_key().await;
-    let mut order = shown(service, &key, SHOP, id).await;
+    snapshot_of(service, &key, SHOP, id).await
+}
+
+pub async fn snapshot_of(service: &Service, key: &str, shop: &str, id: i64) -> Value {
+    let mut order = shown(service, key, shop, id).await;
     cut(&mut order, &["updated_at"]);
     let ours = [
         "initiated_at",
