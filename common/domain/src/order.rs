@@ -60,6 +60,8 @@ pub struct Order {
     pub outstanding: Option<Money>,
     /// By how much cash payments and cash refunds were rounded, in minor units.
     pub cash_rounding: i64,
+    /// The currency of the shop that the total's set of amounts names, if that is another one.
+    pub other_currency: Option<Currency>,
     /// The totals in the currency in which the buyer saw the prices, if that is another one.
     pub presentment: Option<Presentment>,
     /// Set when the order is shipped before it is paid.

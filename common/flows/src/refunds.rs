@@ -65,8 +65,8 @@ pub(crate) async fn decide(
 ) -> Result<()> {
     let mut known = refunds::of(tx, key).await?;
     withdraw_untrue(tx, key, payments, &mut known).await?;
-    let is_clear =
-        payments.are_of(record) && !record.can_come_back() && !record.is_back_past_providers();
+    let is_certain = record.contradiction().is_none() && !record.is_back_past_providers();
+    let is_clear = payments.are_of(record) && !record.can_come_back() && is_certain;
     let owing = Owing {
         key,
         record,

@@ -8,6 +8,7 @@ use crate::refunds::State;
 use crate::sql::{Db, Result, Row};
 use domain::money::decimal;
 use domain::order::FinancialStatus;
+use domain::order::account::Contradiction;
 use domain::order::record::Record;
 use domain::time::Timestamp;
 
@@ -16,6 +17,12 @@ use domain::time::Timestamp;
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Reason {
+    /// The storefront says that it is paid and that a part of it is outstanding.
+    PaidAndOutstanding,
+    /// The storefront gives a total below zero.
+    TotalBelowZero,
+    /// The storefront gives the total in two currencies.
+    CurrenciesDiffer,
     /// Several orders claim one agreement, so its payments are linked to none of them.
     AgreementClaimedTwice,
     /// The customer's bank has taken a payment back and has not decided, so nothing more is shipped.
@@ -33,11 +40,14 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 7] = *Reason::VARIANTS.as_array().unwrap();
+    pub const ALL: [Reason; 10] = *Reason::VARIANTS.as_array().unwrap();
 
     /// What people can do about it.
     pub fn mend(self) -> &'static str {
         match self {
+            Reason::PaidAndOutstanding | Reason::TotalBelowZero | Reason::CurrenciesDiffer => {
+                "look at the order at the storefront; its next version that is right ends this"
+            }
             Reason::AgreementClaimedTwice => {
                 "find out whose payment it is, and let the other order name another pact_id"
             }
@@ -57,6 +67,16 @@ impl Reason {
 pub fn of(record: &Record) -> Option<(Reason, Option<i64>)> {
     let (settled, total) = (&record.settled, record.totals.value.total);
     let is_part = settled.status == Some(FinancialStatus::PartiallyPaid) && !record.is_paid();
+    let contradiction = record
+        .contradiction()
+        .map(|contradiction| match contradiction {
+            Contradiction::PaidAndOutstanding => Reason::PaidAndOutstanding,
+            Contradiction::TotalBelowZero => Reason::TotalBelowZero,
+            Contradiction::CurrenciesDiffer => Reason::CurrenciesDiffer,
+        });
+    if let (Some(reason), None) = (contradiction, &record.cancelled) {
+        return Some((reason, total));
+    }
     match record.too_much() {
         _ if record.cancelled.is_some() => None,
         _ if settled.is_disputed => Some((Reason::Disputed, total)),

@@ -27,14 +27,42 @@ struct Own {
     kept: i64,
 }
 
+/// What a version of an order says of its money that cannot be true together. Nothing is shipped or given back of it until
+/// a newer version or a person decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contradiction {
+    /// The status says that it is paid, and a part of it is outstanding.
+    PaidAndOutstanding,
+    TotalBelowZero,
+    /// The total is given in two currencies of the shop.
+    CurrenciesDiffer,
+}
+
 impl Record {
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        let totals = &self.totals.value;
+        let is_below_zero = |amount: Option<i64>| amount.is_some_and(|amount| amount < 0);
+        if totals.other_currency.is_some() {
+            return Some(Contradiction::CurrenciesDiffer);
+        }
+        if is_below_zero(totals.total) || is_below_zero(totals.current) {
+            return Some(Contradiction::TotalBelowZero);
+        }
+        let shop = self.shop();
+        let says_paid = self.financial.value == Some(FinancialStatus::Paid);
+        let is_outstanding = shop.outstanding.is_some() && !shop.is_paid;
+        let is_open = self.cancelled.is_none() && !self.settled.covers;
+        (says_paid && is_outstanding && is_open).then_some(Contradiction::PaidAndOutstanding)
+    }
+
     /// True when all of the order is paid for. A status that was true once is no fact for ever:
     /// when the shop says that a paid order is not paid any more, it is not, whatever the
     /// payments say.
     pub fn is_paid(&self) -> bool {
         let is_stale = self.settled.amounts.iter().any(is_back);
         let shop_counts = !is_stale || self.is_enough();
-        !self.is_taken_back() && (self.settled.covers || (self.shop().is_paid && shop_counts))
+        let is_doubtful = self.is_taken_back() || self.contradiction().is_some();
+        !is_doubtful && (self.settled.covers || (self.shop().is_paid && shop_counts))
     }
 
     /// True when the order is to be shipped before it is paid.

@@ -82,6 +82,10 @@ impl Order {
             .fold(0, |sum, rounded| {
                 rounded.minor.saturating_abs().saturating_add(sum)
             }),
+            other_currency: amounts(body.total_price_set)
+                .shop
+                .map(|shop| shop.currency)
+                .filter(|shop| currency.is_some_and(|currency| currency != *shop)),
             presentment: presentment(
                 &amounts(body.total_price_set),
                 &amounts(body.current_total_price_set),

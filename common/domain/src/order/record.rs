@@ -120,6 +120,8 @@ pub struct Totals {
     pub current: Option<i64>,
     /// By how much cash was rounded. So much is neither due nor owed.
     pub cash_rounding: i64,
+    /// The currency of the shop that the total's set of amounts names, if that is another one.
+    pub other_currency: Option<Currency>,
     pub presentment: Option<Presentment>,
 }
 
@@ -373,6 +375,7 @@ impl Record {
                     tax: minor(order.tax),
                     current: minor(order.current),
                     cash_rounding: order.cash_rounding,
+                    other_currency: order.other_currency,
                     presentment: order.presentment,
                 },
             ),

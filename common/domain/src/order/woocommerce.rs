@@ -128,6 +128,7 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         current: None,
         outstanding: None,
         cash_rounding: 0,
+        other_currency: None,
         presentment: None,
         terms: reported.terms(),
         gateways: Vec::new(),

@@ -87,7 +87,7 @@ fn order() -> Value {
         "ordered_at": 5,
         "totals": part(&json!({
             "currency": "USD", "total": 500, "subtotal": 400, "tax": 100, "current": 450, "cash_rounding": 1,
-            "presentment": {"currency": "EUR", "total": 460, "current": 410},
+            "other_currency": "CAD", "presentment": {"currency": "EUR", "total": 460, "current": 410},
         })),
         "outstanding": part(&json!(5)),
         "offers": {"500": {"version": {"at": 8, "tie": 8}, "units": {"1": 3}, "is_paid": true}},

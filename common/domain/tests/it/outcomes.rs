@@ -277,6 +277,16 @@ fn what_is_paid_to_ship_and_owed_at_shopify() {
         "N2 both went back": [cancelled(with(amounts("refunded", "0.00", "0.00"), "refunds", json!([
             refund(9, "70.00", "stripe", &json!([])), refund(10, "30.00", "gift_card", &json!([]))])))], [("USD", 7000, 7000)]
             => (true, Some(0), NONE, Cancelled);
+        // What contradicts itself: a documentation sample of 2026-07 is paid with a part outstanding.
+        "paid, and a part is outstanding": [amounts("paid", "100.00", "40.00")], [] => (false, Some(0), NONE, Initiated);
+        "paid, and what is outstanding was paid at the provider": [amounts("paid", "100.00", "40.00")], [("USD", 10000, 0)]
+            => (true, Some(0), ALL, Requested);
+        "a total below zero": [order(&json!({"total_price": "-100.00"}))], [("USD", 10000, 0)] => (false, Some(0), NONE, Initiated);
+        "a total in two currencies of the shop": [order(&json!({"total_price_set": {
+            "shop_money": {"amount": "100.00", "currency_code": "CAD"}}}))], [("USD", 10000, 0)] => (false, Some(0), NONE, Initiated);
+        "and a newer version in one": [order(&json!({"total_price_set": {
+            "shop_money": {"amount": "100.00", "currency_code": "CAD"}}})), order(&json!({}))], [("USD", 10000, 0)]
+            => (true, Some(0), ALL, Requested);
         // M5: the gateway's name says that it is store credit.
         "M5 given back as store credit": [cancelled(with(amounts("refunded", "0.00", "0.00"), "refunds",
             json!([refund(9, "100.00", "shopify_store_credit", &json!([]))])))], [("USD", 10000, 0)]

@@ -167,7 +167,7 @@ storefront/2026-07/order.pending | initiated | pending | 199.00 USD | 0.00 | 0 |
 storefront/2026-07/order.partially_paid | initiated | partially_paid | 199.00 USD | 0.00 | 0 | - | - | - | -
 storefront/2026-07/order.paid | requested | paid | 238.47 EUR | 0.00 | 3 | - | - | - | -
 storefront/2026-07/order.paid_of_several_lines | requested | paid | 270.37 USD | 0.00 | 1 1 2 | - | - | - | -
-storefront/2026-07/order.paid_and_outstanding | initiated | paid | 181.09 USD | 0.00 | 0 | - | - | - | -
+storefront/2026-07/order.paid_and_outstanding | initiated | paid | 181.09 USD | 0.00 | 0 | - | - | paid_and_outstanding | -
 storefront/2026-07/order.fulfilled | fulfilled | paid | 199.00 USD | 0.00 | 0 | - | - | - | -
 storefront/2026-07/order.fulfilled_without_shipment | fulfilled | paid | 199.00 USD | 0.00 | 0 | - | - | - | -
 storefront/2026-07/order.partially_refunded | requested | partially_refunded | 598.94 USD | 0.00 | 0 1 0 | - | - | - | -
