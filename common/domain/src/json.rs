@@ -9,6 +9,7 @@
 //! No error carries a value of the input, because values are personal data.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -22,6 +23,63 @@ use crate::time::Timestamp;
 
 /// Longer than any real amount of money.
 const DECIMAL_MAX_LEN: usize = 64;
+
+/// The fields that have a value which could not be read, each once.
+#[derive(Default)]
+pub(crate) struct Unread(pub Vec<&'static str>);
+
+impl Unread {
+    pub fn note(&mut self, field: &'static str) {
+        if !self.0.contains(&field) {
+            self.0.push(field);
+        }
+    }
+
+    pub fn or_none<T: Default>(&mut self, read: Result<T, Problem>, field: &'static str) -> T {
+        read.unwrap_or_else(|_| {
+            self.note(field);
+            T::default()
+        })
+    }
+
+    /// The objects of a list. None when the field is no list.
+    pub fn list<'a, T: Deserialize<'a>>(
+        &mut self,
+        list: Field<'a>,
+        field: &'static str,
+    ) -> Option<Vec<T>> {
+        let Ok(values) = list.values() else {
+            self.note(field);
+            return None;
+        };
+        let read = |value: Field<'a>| {
+            let item = value.object().unwrap_or_default();
+            if item.is_none() {
+                self.note(field);
+            }
+            item
+        };
+        Some(values.into_iter().filter_map(read).collect())
+    }
+
+    /// The items without those that have the same id as an earlier one.
+    pub fn unique<T>(
+        &mut self,
+        mut items: Vec<T>,
+        id: fn(&T) -> i64,
+        field: &'static str,
+    ) -> Vec<T> {
+        let mut seen = HashSet::new();
+        items.retain(|item| {
+            let is_new = seen.insert(id(item));
+            if !is_new {
+                self.note(field);
+            }
+            is_new
+        });
+        items
+    }
+}
 
 /// Why a body cannot be used. Trying again does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

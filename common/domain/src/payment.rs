@@ -1,7 +1,9 @@
 //! The payment provider's events: the fields that the handlers need, read from the raw body.
 //!
-//! Some fields must be right, or the body counts as unreadable: ids, links to other objects,
-//! amounts, currencies and times. Any other field with a wrong value is taken as absent. Bodies
+//! Some fields must be right, or the body counts as unreadable, because nothing is guessed with money: ids, the payment of
+//! a charge, a refund or a dispute, the subscription and the periods of an invoice, when a subscription ended, and the
+//! amount that is moved with its currency. Any other field with a wrong value is taken as absent, and listed in `unread` if it is a
+//! link, an amount or a time. Bodies
 //! of both generations of the provider's API are read, from before and from after 2025-03-31. The
 //! fields that a body has decide which generation it is, and not the version that it names.
 
@@ -22,6 +24,7 @@ pub mod subscription;
 pub mod subscription_object;
 pub mod thin;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +32,7 @@ use sha2::{Digest as _, Sha256};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use self::fields::{id, named, required, seconds, seconds_in_words, text};
-use crate::json::{self, At, Field, Problem, Unreadable, fields};
+use crate::json::{self, At, Field, Problem, Unread, Unreadable, fields};
 
 pub use self::charge::Charge;
 pub use self::dispute::Dispute;
@@ -54,6 +57,8 @@ pub struct Event {
     pub account: Option<String>,
     pub kind: EventType,
     pub object: Object,
+    /// The members with a value that cannot be read and that nothing depends on.
+    pub unread: Vec<&'static str>,
 }
 
 /// The types of events that something is done with: the six of the contract, and those by which the provider's guides
@@ -157,37 +162,47 @@ impl Event {
         };
         let created = required(Ok(created)).at("created")?;
         let object = object(envelope.data)?;
+        let mut unread = Unread::default();
+        let it = &mut unread;
+        let object = match kind {
+            EventType::IntentSucceeded | EventType::IntentFailed | EventType::IntentCanceled => {
+                Object::Intent(Intent::of(object, it)?)
+            }
+            EventType::ChargeRefunded => Object::Charge(Charge::of(object, it)?),
+            EventType::ChargeRefundUpdated
+            | EventType::RefundCreated
+            | EventType::RefundUpdated
+            | EventType::RefundFailed => Object::Refund(Refund::of(object, it)?),
+            EventType::DisputeCreated
+            | EventType::DisputeUpdated
+            | EventType::DisputeWithdrawn
+            | EventType::DisputeReinstated
+            | EventType::DisputeClosed => Object::Dispute(Dispute::of(object)?),
+            EventType::SessionCompleted | EventType::SessionPaid | EventType::SessionFailed => {
+                Object::Session(Session::of(object, it)?)
+            }
+            EventType::InvoicePaid | EventType::InvoiceSettled => {
+                Object::Invoice(Invoice::of(object, it)?)
+            }
+            EventType::SubscriptionUpdated | EventType::SubscriptionDeleted => {
+                Object::Subscription(Subscription::of(object, it)?)
+            }
+        };
         Ok(Event {
             id,
             created,
             api_version: text(envelope.api_version),
             account: self::id(envelope.account).unwrap_or_default(),
             kind,
-            object: match kind {
-                EventType::IntentSucceeded
-                | EventType::IntentFailed
-                | EventType::IntentCanceled => Object::Intent(Intent::of(object)?),
-                EventType::ChargeRefunded => Object::Charge(Charge::of(object)?),
-                EventType::ChargeRefundUpdated
-                | EventType::RefundCreated
-                | EventType::RefundUpdated
-                | EventType::RefundFailed => Object::Refund(Refund::of(object)?),
-                EventType::DisputeCreated
-                | EventType::DisputeUpdated
-                | EventType::DisputeWithdrawn
-                | EventType::DisputeReinstated
-                | EventType::DisputeClosed => Object::Dispute(Dispute::of(object)?),
-                EventType::SessionCompleted | EventType::SessionPaid | EventType::SessionFailed => {
-                    Object::Session(Session::of(object)?)
-                }
-                EventType::InvoicePaid | EventType::InvoiceSettled => {
-                    Object::Invoice(Invoice::of(object)?)
-                }
-                EventType::SubscriptionUpdated | EventType::SubscriptionDeleted => {
-                    Object::Subscription(Subscription::of(object)?)
-                }
-            },
+            object,
+            unread: unread.0,
         })
+    }
+}
+
+impl Event {
+    pub(crate) fn unread(&self) -> BTreeSet<String> {
+        self.unread.iter().map(|name| (*name).to_owned()).collect()
     }
 }
 

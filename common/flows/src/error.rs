@@ -14,8 +14,6 @@ pub enum Error {
     Database(#[from] sql::Error),
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    #[error("the event is about nothing known")]
-    UnknownObject,
     /// The body of a job that Waybill has made itself.
     #[error("the body of this {kind} job cannot be read")]
     JobBody { kind: Kind },
@@ -28,9 +26,7 @@ impl Error {
     pub fn is_permanent(&self) -> bool {
         match self {
             Error::Database(_) => false,
-            Error::Unreadable(_) | Error::UnknownObject | Error::JobBody { .. } | Error::Qr(_) => {
-                true
-            }
+            Error::Unreadable(_) | Error::JobBody { .. } | Error::Qr(_) => true,
         }
     }
 }

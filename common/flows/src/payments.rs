@@ -26,7 +26,7 @@ use store::sql::Tx;
 use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::{self, Outbox};
 use crate::sessions::{self, ChangedSession};
-use crate::{Error, Result, subscriptions};
+use crate::{Result, subscriptions};
 use settle::Affected;
 
 /// What a job says, read before the transaction.
@@ -48,6 +48,8 @@ enum Report {
     Subscription(String, Box<subscription::Record>),
     Link(String),
     EndWait(String),
+    /// It is about money that was never a payment.
+    Nothing,
 }
 
 /// The body of the jobs that are about an agreement.
@@ -79,7 +81,7 @@ pub fn prepare(job: &Job) -> Result<Task> {
     let event = Event::read(&job.body)?;
     Ok(Task {
         about: Some(About::read(job)),
-        report: report_of(&event).ok_or(Error::UnknownObject)?,
+        report: report_of(&event).unwrap_or(Report::Nothing),
     })
 }
 
@@ -130,6 +132,7 @@ fn note(outbox: &mut Outbox<'_>, job: &Job, report: &Report) {
         }
         Report::Invoice(invoice, None) => (&invoice.id, None),
         Report::Link(agreement) | Report::EndWait(agreement) => (agreement, None),
+        Report::Nothing => return,
     };
     outbox.causation.note(None, id, job);
     if let Some(agreement) = agreement {
@@ -164,7 +167,8 @@ async fn reports(
                 Report::Invoice(..)
                 | Report::Subscription(..)
                 | Report::Link(_)
-                | Report::EndWait(_) => {}
+                | Report::EndWait(_)
+                | Report::Nothing => {}
             }
         }
         reports.push(report);
@@ -227,6 +231,7 @@ impl Gathered {
             Report::EndWait(agreement) => {
                 self.waited.insert(agreement);
             }
+            Report::Nothing => {}
         }
     }
 }

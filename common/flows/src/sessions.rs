@@ -247,6 +247,7 @@ fn order_of(session: &ChangedSession) -> order_record::Record {
     let email = record.email.as_ref().map(|part| part.value.0.clone());
     let mut order = order_record::Record::unknown(version);
     order.ordered_at = Some(version.at);
+    order.unread = record.unread.iter().cloned().collect();
     order.totals = Part {
         version: part(total.is_some()),
         value: Totals {

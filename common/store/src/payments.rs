@@ -126,18 +126,23 @@ pub async fn latest_first(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<String>> 
         .await
 }
 
-/// The connected account that has this payment. None for the key's own, and for a payment that is
-/// not known.
-pub async fn account(db: &Db, id: &str) -> Result<Option<String>> {
+/// What is known of a payment.
+pub async fn record(db: &Db, id: &str) -> Result<Option<Record>> {
     let record = db
         .query("select record from payments where id = $1")
         .bind(id);
     let record: Option<String> = record.first(|row| row.get("record")).await?;
-    let Some(record) = record else {
-        return Ok(None);
-    };
-    let record = aggregates::record_of::<PaymentEntry>(&id.to_owned(), &record)?;
-    Ok(text(&record.account).map(ToOwned::to_owned))
+    let id = id.to_owned();
+    record
+        .map(|record| aggregates::record_of::<PaymentEntry>(&id, &record))
+        .transpose()
+}
+
+/// The connected account that has this payment. None for the key's own, and for a payment that is
+/// not known.
+pub async fn account(db: &Db, id: &str) -> Result<Option<String>> {
+    let record = record(db, id).await?;
+    Ok(record.and_then(|it| text(&it.account).map(ToOwned::to_owned)))
 }
 
 /// The payments of these agreements, each with its agreement.

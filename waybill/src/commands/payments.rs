@@ -1,5 +1,7 @@
 //! `waybill payments` shows the state of payments, and until when subscriptions are paid.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::money::decimal;
@@ -58,20 +60,22 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let lines = ledger::of_payment(db, &id).await?;
             let retries = payment_retries::list(db, &id).await?;
             let reported = notifications::list(db, &id, 100).await?;
-            let account = payments::account(db, &id).await?;
-            let Some(payment) = payment else {
+            let record = payments::record(db, &id).await?;
+            let (Some(payment), Some(record)) = (payment, record) else {
                 bail!("there is no payment {id} here");
             };
+            let account = record.account.map(|part| part.value);
             if json {
                 let mut view = view(&payment);
                 view["account"] = json!(account);
+                view["unread"] = json!(record.unread);
                 view["ledger"] = json!(lines);
                 view["retries"] = json!(retries);
                 view["notifications"] = json!(reported);
                 return table::print_json(&view);
             }
             let mut parts = vec![
-                describe(&payment, account.as_deref()),
+                describe(&payment, account.as_deref(), &record.unread),
                 books::entries(&lines),
             ];
             let retries = retries.table(&[
@@ -129,7 +133,7 @@ fn list(payments: &[Summary]) -> String {
         .render()
 }
 
-fn describe(payment: &Summary, account: Option<&str>) -> String {
+fn describe(payment: &Summary, account: Option<&str>, unread: &BTreeSet<String>) -> String {
     let money = |minor| {
         let amount = decimal(minor, &payment.currency);
         format!("{amount} {}", payment.currency)
@@ -142,6 +146,11 @@ fn describe(payment: &Summary, account: Option<&str>) -> String {
     facts.fact("agreement", or_none(payment.pact_id.as_deref()));
     facts.fact("customer", or_none(payment.customer_id.as_deref()));
     facts.fact("account", or_none(account));
+    let unread: Vec<&str> = unread.iter().map(String::as_str).collect();
+    facts.fact(
+        "not read",
+        or_none(Some(unread.join(", ")).filter(|it| !it.is_empty())),
+    );
     facts.fact("updated", zone::time(payment.updated_at));
     facts.render()
 }

@@ -9,7 +9,7 @@ use super::{
     PresentFields, Presentment, Refund, RefundLine, Terms, TermsKind, Tracking, Transaction,
     woocommerce,
 };
-use crate::json::{self, At, Field, Problem, Unreadable, fields};
+use crate::json::{self, At, Field, Problem, Unread, Unreadable, fields};
 use crate::money::{Currency, Money};
 
 impl Order {
@@ -109,63 +109,6 @@ impl Order {
             pact_id: pact_id(body.note_attributes),
             unread: unread.0,
         })
-    }
-}
-
-/// The fields that have a value which could not be read, each once.
-#[derive(Default)]
-pub(super) struct Unread(pub Vec<&'static str>);
-
-impl Unread {
-    pub fn note(&mut self, field: &'static str) {
-        if !self.0.contains(&field) {
-            self.0.push(field);
-        }
-    }
-
-    pub fn or_none<T: Default>(&mut self, read: Result<T, Problem>, field: &'static str) -> T {
-        read.unwrap_or_else(|_| {
-            self.note(field);
-            T::default()
-        })
-    }
-
-    /// The objects of a list. None when the field is no list.
-    pub fn list<'a, T: serde::Deserialize<'a>>(
-        &mut self,
-        list: Field<'a>,
-        field: &'static str,
-    ) -> Option<Vec<T>> {
-        let Ok(values) = list.values() else {
-            self.note(field);
-            return None;
-        };
-        let read = |value: Field<'a>| {
-            let item = value.object().unwrap_or_default();
-            if item.is_none() {
-                self.note(field);
-            }
-            item
-        };
-        Some(values.into_iter().filter_map(read).collect())
-    }
-
-    /// The items without those that have the same id as an earlier one.
-    pub fn unique<T>(
-        &mut self,
-        mut items: Vec<T>,
-        id: fn(&T) -> i64,
-        field: &'static str,
-    ) -> Vec<T> {
-        let mut seen = HashSet::new();
-        items.retain(|item| {
-            let is_new = seen.insert(id(item));
-            if !is_new {
-                self.note(field);
-            }
-            is_new
-        });
-        items
     }
 }
 

@@ -5,12 +5,12 @@
 //! WooCommerce has one status for what we keep apart: whether an order is paid, shipped and
 //! cancelled. Any status can follow any other one, so the newest decides.
 
-use super::read::{Unread, address, currency, money, pact_id, quantity, required, short, text};
+use super::read::{address, currency, money, pact_id, quantity, required, short, text};
 use super::{
     Customer, FinancialStatus, FulfillmentStatus, ID_CHARS, Line, Order, PresentFields, Refund,
     Terms, Transaction,
 };
-use crate::json::{self, At, Field, Unreadable, fields};
+use crate::json::{self, At, Field, Unread, Unreadable, fields};
 use crate::money::{Currency, Money};
 
 /// What a status says.

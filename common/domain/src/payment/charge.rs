@@ -1,7 +1,7 @@
 //! A charge that was refunded, in part or in full.
 
 use super::fields::{Metadata, currency, id, link, metadata, money, named, reference, required};
-use crate::json::{At, Field, Unreadable, fields};
+use crate::json::{At, Field, Unread, Unreadable, fields};
 use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ fields! { Fields {
 }}
 
 impl Charge {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "charge").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
@@ -53,10 +53,10 @@ impl Charge {
             },
             refunded: required(refunded).at("data.object.amount_refunded")?,
             fully_refunded: it.refunded.boolean().unwrap_or_default() == Some(true),
-            customer: link(it.customer).at("data.object.customer")?,
+            customer: unread.or_none(link(it.customer), "data.object.customer"),
             metadata: metadata(it.metadata),
             transfer_group: reference(it.transfer_group),
-            invoice: link(it.invoice).at("data.object.invoice")?,
+            invoice: unread.or_none(link(it.invoice), "data.object.invoice"),
         })
     }
 

@@ -2,6 +2,8 @@
 //! subscription or invoice it led to. As with payments, merging keeps the greatest value of each
 //! field.
 
+use std::collections::BTreeSet;
+
 use super::record::{Part, text};
 use super::status::{Mode, PaymentStatus};
 use super::{Email, Event, Object};
@@ -41,6 +43,9 @@ pub struct Record {
     pub cycle: Option<Part<String>>,
     #[person]
     pub email: Option<Part<Email>>,
+    /// The members of its events that could not be read.
+    #[thing]
+    pub unread: BTreeSet<String>,
     pub rest: Rest,
 }
 
@@ -68,6 +73,7 @@ impl Record {
             pact_id: version.optional_part(session.metadata.pact_id.as_ref()),
             cycle: version.optional_part(session.metadata.cycle.as_ref()),
             email: version.optional_part(session.email.as_ref()),
+            unread: event.unread(),
             rest: Rest::default(),
         };
         Some((&session.id, record))
@@ -90,6 +96,7 @@ impl Record {
         newest(&mut self.pact_id, other.pact_id);
         newest(&mut self.cycle, other.cycle);
         newest(&mut self.email, other.email);
+        self.unread.extend(other.unread);
     }
 
     /// True when the session is paid for, or when it is free: either nothing in it costs

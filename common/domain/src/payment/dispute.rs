@@ -11,7 +11,8 @@ pub struct Dispute {
     /// The dispute's id, `dp_..`.
     pub id: String,
     /// The id of the payment: the intent's, or the charge's own for a charge that was made without an intent.
-    pub payment_id: String,
+    /// None for money that was never a payment, such as that of a customer's balance.
+    pub payment_id: Option<String>,
     pub amount: Money,
     pub status: Option<Status>,
     /// A code of the provider, such as `fraudulent`.

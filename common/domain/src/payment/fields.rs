@@ -65,10 +65,10 @@ pub(super) fn link(field: Field) -> Result<Option<String>, Problem> {
 
 /// The id of the payment that something belongs to: the intent's, or the charge's own for a charge that was made without
 /// an intent.
-pub(super) fn payment_id(intent: Field, charge: Field) -> Result<String, Unreadable> {
+pub(super) fn payment_id(intent: Field, charge: Field) -> Result<Option<String>, Unreadable> {
     match link(intent).at("data.object.payment_intent")? {
-        None => required(link(charge)).at("data.object.charge"),
-        Some(intent) => Ok(intent),
+        None => link(charge).at("data.object.charge"),
+        intent => Ok(intent),
     }
 }
 

@@ -4,7 +4,7 @@ use super::fields::{
     Metadata, code, currency, email, id, link, metadata, money, named, reference, required, text,
 };
 use super::{Email, Status};
-use crate::json::{At, Field, Unreadable, fields};
+use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
 use crate::money::{Currency, Money};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ fields! { Fields {
 }}
 
 impl Intent {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "payment_intent").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
@@ -70,7 +70,7 @@ impl Intent {
             minor: if captured_in_full { amount.minor } else { 0 },
             currency,
         };
-        let charge = link(it.latest_charge).at("data.object.latest_charge")?;
+        let charge = unread.or_none(link(it.latest_charge), "data.object.latest_charge");
         Ok(Intent {
             id,
             amount,
@@ -79,14 +79,14 @@ impl Intent {
             status,
             metadata: metadata(it.metadata),
             transfer_group: reference(it.transfer_group),
-            customer: link(it.customer).at("data.object.customer")?,
+            customer: unread.or_none(link(it.customer), "data.object.customer"),
             receipt_email: email(it.receipt_email),
             charge: match charge {
-                None => first_charge(it.charges)?,
+                None => unread.or_none(first_charge(it.charges), "data.object.charges"),
                 charge => charge,
             },
-            invoice: link(it.invoice).at("data.object.invoice")?,
-            error: error(it.last_payment_error)?,
+            invoice: unread.or_none(link(it.invoice), "data.object.invoice"),
+            error: error(it.last_payment_error, unread),
             cancellation_reason: text(it.cancellation_reason),
         })
     }
@@ -102,29 +102,26 @@ fn tip(details: Field, currency: Currency) -> Option<Money> {
 }
 
 /// Versions of the API before 2022-11-15 list the charges themselves, the latest first.
-fn first_charge(field: Field) -> Result<Option<String>, Unreadable> {
+fn first_charge(field: Field) -> Result<Option<String>, Problem> {
     fields! { Charges { data } }
 
-    let charges = field.object::<Charges>().at("data.object.charges")?;
-    let charges = charges.unwrap_or_default().data.values();
-    let first = charges.at("data.object.charges.data")?.into_iter().next();
-    first
-        .map_or(Ok(None), link)
-        .at("data.object.charges.data[]")
+    let charges: Charges = field.object()?.unwrap_or_default();
+    let first = charges.data.values()?.into_iter().next();
+    first.map_or(Ok(None), link)
 }
 
-fn error(field: Field) -> Result<Option<PaymentError>, Unreadable> {
+fn error(field: Field, unread: &mut Unread) -> Option<PaymentError> {
     fields! { Codes { charge, code, decline_code, payment_method } }
 
-    let Some(codes) = field.object::<Codes>().unwrap_or_default() else {
-        return Ok(None);
-    };
-    let charge = link(codes.charge).at("data.object.last_payment_error.charge")?;
-    Ok(Some(PaymentError {
-        charge,
+    let codes: Codes = unread.or_none(field.object(), "data.object.last_payment_error")?;
+    let mut link = |field, name| unread.or_none(link(field), name);
+    Some(PaymentError {
+        charge: link(codes.charge, "data.object.last_payment_error.charge"),
         code: code(codes.code),
         decline_code: code(codes.decline_code),
-        payment_method: link(codes.payment_method)
-            .at("data.object.last_payment_error.payment_method")?,
-    }))
+        payment_method: link(
+            codes.payment_method,
+            "data.object.last_payment_error.payment_method",
+        ),
+    })
 }

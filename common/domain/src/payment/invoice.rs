@@ -1,7 +1,7 @@
 //! A paid invoice, of a subscription or of something else.
 
 use super::fields::{currency, id, link, money, named, pact_id, required, seconds, text};
-use crate::json::{At, Field, Problem, Unreadable, fields};
+use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
 use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub struct Invoice {
     /// None for an invoice that somebody wrote by hand.
     pub subscription: Option<String>,
     pub customer: Option<String>,
-    /// What was paid with money. Zero for a trial, and when the customer's credit paid for
+    /// What was paid with money. None if it cannot be read. Zero for a trial, and when the customer's credit paid for
     /// everything.
-    pub paid: Money,
+    pub paid: Option<Money>,
     /// The total in minor units. It is below zero when the customer gets money back.
     pub total: Option<i64>,
     /// A word such as `subscription_cycle` and `manual`.
@@ -41,13 +41,18 @@ fields! { Fields {
 fields! { Details { subscription, metadata } }
 
 impl Invoice {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "invoice").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
-        let currency = required(currency(it.currency)).at("data.object.currency")?;
-        let paid = required(money(it.amount_paid, currency)).at("data.object.amount_paid")?;
-        let earlier = details(it.subscription_details).at("data.object.subscription_details")?;
+        let currency = unread.or_none(currency(it.currency), "data.object.currency");
+        let paid = match currency {
+            None => Err(Problem::Missing),
+            Some(currency) => required(money(it.amount_paid, currency)).map(Some),
+        };
+        let paid = unread.or_none(paid, "data.object.amount_paid");
+        let earlier = details(it.subscription_details);
+        let earlier = unread.or_none(earlier, "data.object.subscription_details");
         let later = parent(it.parent)?;
         let subscription = link(it.subscription).at("data.object.subscription")?;
         let subscription = match subscription {
@@ -58,18 +63,18 @@ impl Invoice {
         let mut invoice = Invoice {
             id,
             subscription,
-            customer: link(it.customer).at("data.object.customer")?,
+            customer: unread.or_none(link(it.customer), "data.object.customer"),
             paid,
-            total: it.total.integer().unwrap_or_default(),
+            total: unread.or_none(it.total.integer(), "data.object.total"),
             billing_reason: text(it.billing_reason),
             period_end: None,
             credits_unused_time: false,
-            created: seconds(it.created).unwrap_or_default(),
+            created: unread.or_none(seconds(it.created), "data.object.created"),
             pact_id: pact_id(it.metadata)
                 .or_else(|| pact_id(later.metadata))
                 .or_else(|| pact_id(earlier.metadata)),
-            charge: link(it.charge).at("data.object.charge")?,
-            payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
+            charge: unread.or_none(link(it.charge), "data.object.charge"),
+            payment_intent: unread.or_none(link(it.payment_intent), "data.object.payment_intent"),
         };
         invoice.read_lines(it.lines)?;
         Ok(invoice)
@@ -78,7 +83,7 @@ impl Invoice {
     /// True when the invoice was for more than nothing, whether it was paid with money or with
     /// credit.
     pub fn is_of_worth(&self) -> bool {
-        self.paid.minor > 0 || self.total.is_some_and(|total| total > 0)
+        self.paid.is_some_and(|paid| paid.minor > 0) || self.total.is_some_and(|total| total > 0)
     }
 }
 

@@ -6,7 +6,7 @@
 //! times, and two of them may report one change. A fact that was reported is never taken back,
 //! amounts that the provider counts up only grow, and of all other fields the newest value stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +100,9 @@ pub struct Record {
     pub account: Option<Part<String>>,
     #[person]
     pub receipt_email: Option<Part<Email>>,
+    /// The members of its events that could not be read.
+    #[thing]
+    pub unread: BTreeSet<String>,
     pub rest: Rest,
 }
 
@@ -204,17 +207,25 @@ impl Record {
             }
             Object::Charge(charge) => (charge.payment_id(), Self::of_charge(charge, &version)),
             Object::Refund(refund) => {
-                let id = refund.payment_id.as_str();
+                let id = refund.payment_id.as_deref()?;
                 (id, Self::of_refund(refund, &version))
             }
             Object::Dispute(dispute) => {
-                let id = dispute.payment_id.as_str();
+                let id = dispute.payment_id.as_deref()?;
                 (id, Self::of_dispute(dispute, &version))
             }
             Object::Session(_) | Object::Invoice(_) | Object::Subscription(_) => return None,
         };
         let account = version.optional_part(event.account.as_ref());
-        Some((id, Record { account, ..record }))
+        let unread = event.unread();
+        Some((
+            id,
+            Record {
+                account,
+                unread,
+                ..record
+            },
+        ))
     }
 
     /// The type of the event says what happened, unless the intent's status contradicts it.
@@ -273,6 +284,7 @@ impl Record {
             customer: None,
             account: None,
             receipt_email: None,
+            unread: BTreeSet::new(),
             rest: Rest::default(),
         }
     }
@@ -364,6 +376,7 @@ impl Record {
         newest(&mut self.customer, other.customer);
         newest(&mut self.account, other.account);
         newest(&mut self.receipt_email, other.receipt_email);
+        self.unread.extend(other.unread);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::{currency, id, money, named, payment_id, required, seconds, text};
-use crate::json::{At, Field, Unreadable, fields};
+use crate::json::{At, Field, Unread, Unreadable, fields};
 use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,8 @@ pub struct Refund {
     /// The refund's id, `re_..`.
     pub id: String,
     /// The id of the payment: the intent's, or the charge's own for a charge that was made without an intent.
-    pub payment_id: String,
+    /// None for money that was never a payment, such as that of a customer's balance.
+    pub payment_id: Option<String>,
     pub amount: Money,
     pub status: Option<Status>,
     /// When it was made, in Unix seconds.
@@ -31,7 +32,7 @@ pub enum Status {
 fields! { Fields { object, id, charge, payment_intent, amount, currency, status, created } }
 
 impl Refund {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "refund").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
@@ -46,7 +47,7 @@ impl Refund {
                 "failed" | "canceled" => Status::Failed,
                 _ => Status::Pending,
             }),
-            created: seconds(it.created).unwrap_or_default(),
+            created: unread.or_none(seconds(it.created), "data.object.created"),
         })
     }
 }

@@ -1,10 +1,10 @@
 //! A checkout session: what somebody bought on the provider's page.
 
 use super::fields::{
-    Metadata, currency, email, id, link, metadata, minor, money, named, reference, required, text,
+    Metadata, currency, email, id, link, metadata, money, named, reference, required, text,
 };
 use super::{Email, Mode, PaymentStatus};
-use crate::json::{At, Field, Problem, Unreadable, fields};
+use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
 use crate::money::{Currency, Money};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,19 +45,16 @@ fields! { Details { email } }
 fields! { TotalDetails { amount_discount, amount_shipping, amount_tax } }
 
 impl Session {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "checkout.session").at("data.object.object")?;
-        let currency = currency(it.currency).at("data.object.currency")?;
-        let total = minor(it.amount_total).at("data.object.amount_total")?;
-        let total = match (total, currency) {
-            (None, _) => None,
-            (Some(minor), Some(currency)) => {
-                let total = Money::of_provider(minor, currency).map_err(Problem::from);
-                Some(total.at("data.object.amount_total")?)
-            }
-            (Some(_), None) => return Err(Problem::Missing).at("data.object.currency"),
+        let currency = unread.or_none(currency(it.currency), "data.object.currency");
+        let total = match currency {
+            None if it.amount_total.is_nothing() => Ok(None),
+            None => Err(Problem::Missing),
+            Some(currency) => money(it.amount_total, currency),
         };
+        let total = unread.or_none(total, "data.object.amount_total");
         let parts = it.total_details.object::<TotalDetails>();
         let parts = parts.unwrap_or_default().unwrap_or_default();
         // A detail that cannot be read is taken as absent.
@@ -71,9 +68,9 @@ impl Session {
             id: required(id(it.id)).at("data.object.id")?,
             mode: text(it.mode).map(Mode::from),
             payment_status: text(it.payment_status).map(PaymentStatus::from),
-            payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
-            subscription: link(it.subscription).at("data.object.subscription")?,
-            invoice: link(it.invoice).at("data.object.invoice")?,
+            payment_intent: unread.or_none(link(it.payment_intent), "data.object.payment_intent"),
+            subscription: unread.or_none(link(it.subscription), "data.object.subscription"),
+            invoice: unread.or_none(link(it.invoice), "data.object.invoice"),
             total,
             currency,
             subtotal: part(it.amount_subtotal),
@@ -82,7 +79,7 @@ impl Session {
                 (None, None) => None,
                 (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
             },
-            customer: link(it.customer).at("data.object.customer")?,
+            customer: unread.or_none(link(it.customer), "data.object.customer"),
             client_reference_id: reference(it.client_reference_id),
             metadata: metadata(it.metadata),
             email: details

@@ -4,7 +4,7 @@
 //! An invoice extends what earlier ones have paid for. One that gives the price of unused time back, because the interval
 //! was changed, takes their place. A subscription that has ended is paid until then at most, and no older event revives it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::Part;
 use super::{Event, Object};
@@ -25,6 +25,9 @@ pub struct Record {
     /// The id of the agreement that the subscription's licence belongs to.
     #[thing]
     pub pact_id: Option<Part<String>>,
+    /// The members of its events that could not be read.
+    #[thing]
+    pub unread: BTreeSet<String>,
     pub rest: Rest,
 }
 
@@ -40,6 +43,7 @@ impl Record {
                 ended_at: subscription.ended_at,
                 customer: version.optional_part(subscription.customer.as_ref()),
                 pact_id: version.optional_part(subscription.pact_id.as_ref()),
+                unread: event.unread(),
                 ..Record::default()
             };
             return Some((&subscription.id, record));
@@ -62,6 +66,7 @@ impl Record {
             replaced_at: replaces.then_some(made),
             customer: version.optional_part(invoice.customer.as_ref()),
             pact_id: version.optional_part(invoice.pact_id.as_ref()),
+            unread: event.unread(),
             ..Record::default()
         };
         Some((id, record))
@@ -88,6 +93,7 @@ impl Record {
         };
         newest(&mut self.customer, other.customer);
         newest(&mut self.pact_id, other.pact_id);
+        self.unread.extend(other.unread);
     }
 
     /// Until when it is paid, in Unix seconds.

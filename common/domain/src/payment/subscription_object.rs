@@ -1,7 +1,7 @@
 //! A subscription, as its own events report it. Until when it is paid its invoices say.
 
 use super::fields::{id, link, named, pact_id, required, seconds};
-use crate::json::{At, Field, Unreadable, fields};
+use crate::json::{At, Field, Unread, Unreadable, fields};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
@@ -16,12 +16,12 @@ pub struct Subscription {
 fields! { Fields { object, id, customer, metadata, ended_at } }
 
 impl Subscription {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "subscription").at("data.object.object")?;
         Ok(Subscription {
             id: required(id(it.id)).at("data.object.id")?,
-            customer: link(it.customer).at("data.object.customer")?,
+            customer: unread.or_none(link(it.customer), "data.object.customer"),
             pact_id: pact_id(it.metadata),
             ended_at: seconds(it.ended_at).at("data.object.ended_at")?,
         })

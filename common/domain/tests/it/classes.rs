@@ -161,16 +161,17 @@ fn each_leaf_of_a_record_has_its_class_and_an_erasure_takes_persons_alone() {
         })),
         "currency": currency, "amount": number, "status": part(&json!("succeeded")), "pact_id": text,
         "cycle": text, "payment_type": text, "transfer_group": text, "invoice": text, "customer": text,
-        "account": text, "receipt_email": mail,
+        "account": text, "receipt_email": mail, "unread": ["data.object.customer"],
     }));
     check::<Session>(&json!({
         "schema": 1, "payment_status": "paid", "mode": part(&json!("payment")), "total": number,
         "currency": currency, "subtotal": number, "discount": number, "added": number, "payment_intent": text,
         "subscription": text, "invoice": text, "customer": text, "client_reference_id": text, "pact_id": text,
-        "cycle": text, "email": mail,
+        "cycle": text, "email": mail, "unread": ["data.object.customer"],
     }));
     check::<Subscription>(&json!({
         "schema": 1, "periods": {"1": 5}, "replaced_at": 6, "ended_at": 7, "customer": text, "pact_id": text,
+        "unread": ["data.object.customer"],
     }));
 }
 

@@ -632,6 +632,100 @@ async fn a_part_of_a_payment_and_what_is_disputed_is_left_to_people() {
 }
 
 #[tokio::test]
+async fn an_order_that_contradicts_itself_is_held_until_a_newer_version_does_not() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let other =
+        json!({"total_price_set": {"shop_money": {"amount": "30.00", "currency_code": "CAD"}}});
+    let cases = [
+        (
+            1,
+            "paid_and_outstanding",
+            json!({"total_outstanding": "10.00"}),
+        ),
+        (2, "total_below_zero", json!({"total_price": "-30.00"})),
+        (3, "currencies_differ", other),
+    ];
+    for (id, reason, fields) in &cases {
+        let order = with(body(*id, 1, "paid"), fields);
+        deliver(&service, &order_delivery("orders/create", &order)).await;
+        let order = shown(&service, &key, SHOP, *id).await;
+        assert_eq!(
+            (&order["held"], &order["fulfillment"]["state"]),
+            (&json!(reason), &json!("initiated"))
+        );
+        let held = events(service.db(), SHOP, *id).await.into_iter();
+        let held: Vec<Value> = held
+            .filter(|(kind, _)| kind == "order.held")
+            .map(|(_, body)| body["reason"].clone())
+            .collect();
+        assert_eq!(held, [json!(reason)]);
+    }
+    let listed = listed_by(&service, &["orders", "held"]).await;
+    assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
+    for (id, ..) in cases {
+        deliver(
+            &service,
+            &order_delivery("orders/updated", &body(id, 2, "paid")),
+        )
+        .await;
+        assert_eq!(state(&service, &key, id).await, "requested");
+    }
+    assert_eq!(listed_by(&service, &["orders", "held"]).await, json!([]));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_with_an_odd_member_counts_and_says_which_one_it_is() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 1, "pending")),
+    )
+    .await;
+    let mut paid = intent("pi_1", "succeeded", 3000, Some("1"));
+    paid["customer"] = json!(7);
+    deliver(
+        &service,
+        &event(&service, "payment_intent.succeeded", 1, &paid),
+    )
+    .await;
+    assert_eq!(state(&service, &key, 1).await, "requested");
+    let payment = listed_by(&service, &["payments", "show", "pi_1"]).await;
+    assert_eq!(payment["unread"], json!(["data.object.customer"]));
+    let payment = said(&service, &["payments", "show", "pi_1"]).await;
+    assert!(payment.contains("data.object.customer"), "{payment}");
+    // A session's order says it.
+    let bought = session("cs_1", "paid", 3000, &json!({"amount_total": "30,00"}));
+    deliver(
+        &service,
+        &event(&service, "checkout.session.completed", 2, &bought),
+    )
+    .await;
+    let (shop, id) = checkout_key("cs_1");
+    let order = shown(&service, &key, &shop, id).await;
+    assert_eq!(
+        (
+            &order["unread"],
+            &order["total_price"],
+            &order["financial_status"]
+        ),
+        (
+            &json!(["data.object.amount_total"]),
+            &Value::Null,
+            &json!("paid")
+        )
+    );
+    // Money of a customer's balance was never a payment.
+    let back = json!({"id": "re_1", "object": "refund", "payment_intent": null, "charge": null, "amount": 500,
+                      "currency": "usd", "status": "succeeded"});
+    deliver(&service, &event(&service, "refund.created", 3, &back)).await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn an_order_shows_what_is_left_what_is_owed_and_what_could_not_be_read() {
     let service = service().start().await;
     let key = service.api_key().await;

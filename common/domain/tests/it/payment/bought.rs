@@ -106,7 +106,7 @@ fn paid_invoices() {
             id: "in_Example01".to_owned(),
             subscription: some("sub_Example01"),
             customer: some("cus_Example01"),
-            paid: usd(minor),
+            paid: Some(usd(minor)),
             total: Some(minor),
             billing_reason: some("subscription_cycle"),
             period_end: Some(start + days * DAY),
