@@ -773,6 +773,8 @@ create table licenses (
     expires_at bigint,
     -- The payment provider's subscription whose paid invoices extend it.
     subscription_id text, -- thing
+    -- The price, product or item of it that carries the tier. Null: the whole of it.
+    subscription_item text, -- thing
     granted_at bigint not null,
     updated_at bigint not null,
     revoked_at bigint,

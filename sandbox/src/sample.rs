@@ -95,6 +95,7 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
         EventType::InvoicePaid | EventType::InvoiceSettled => {
             json!({"object": sale.invoice(now)})
         }
+        EventType::InvoicePaymentPaid => json!({"object": sale.invoice_payment(now)}),
         EventType::SubscriptionUpdated => json!({"object": sale.subscription(now, None)}),
         EventType::SubscriptionDeleted => json!({"object": sale.subscription(now, Some(now))}),
     };
@@ -581,6 +582,21 @@ impl Sale {
             "payment_intent": self.token("pi_"),
             "reason": "fraudulent",
             "status": status,
+        })
+    }
+
+    fn invoice_payment(&self, now: i64) -> Value {
+        json!({
+            "id": self.token("inpay_"),
+            "object": "invoice_payment",
+            "amount_paid": self.total,
+            "created": now - 10,
+            "currency": self.lower_currency(),
+            "invoice": self.token("in_"),
+            "is_default": true,
+            "livemode": false,
+            "payment": {"payment_intent": self.token("pi_"), "type": "payment_intent"},
+            "status": "paid",
         })
     }
 

@@ -14,6 +14,7 @@ pub mod checkout;
 pub mod dispute;
 pub mod intent;
 pub mod invoice;
+pub mod invoice_payment;
 pub mod ledger;
 pub mod outcome;
 pub mod record;
@@ -39,6 +40,7 @@ pub use self::dispute::Dispute;
 pub use self::fields::Metadata;
 pub use self::intent::{Intent, PaymentError};
 pub use self::invoice::Invoice;
+pub use self::invoice_payment::InvoicePayment;
 pub use self::refund::Refund;
 pub use self::session::Session;
 pub use self::status::{Mode, PaymentStatus, Status};
@@ -118,6 +120,9 @@ pub enum EventType {
     /// The same, also of an invoice that was paid outside of the provider.
     #[strum(serialize = "invoice.paid")]
     InvoiceSettled,
+    /// Which payment paid an invoice.
+    #[strum(serialize = "invoice_payment.paid")]
+    InvoicePaymentPaid,
     #[strum(serialize = "customer.subscription.updated")]
     SubscriptionUpdated,
     /// It has ended.
@@ -134,6 +139,7 @@ pub enum Object {
     Dispute(Dispute),
     Session(Session),
     Invoice(Invoice),
+    InvoicePayment(InvoicePayment),
     Subscription(Subscription),
 }
 
@@ -184,6 +190,7 @@ impl Event {
             EventType::InvoicePaid | EventType::InvoiceSettled => {
                 Object::Invoice(Invoice::of(object, it)?)
             }
+            EventType::InvoicePaymentPaid => Object::InvoicePayment(InvoicePayment::of(object)?),
             EventType::SubscriptionUpdated | EventType::SubscriptionDeleted => {
                 Object::Subscription(Subscription::of(object, it)?)
             }

@@ -100,6 +100,15 @@ fn report_of(event: &Event) -> Option<Report> {
             let reported = reported.map(|(id, record)| (id.to_owned(), Box::new(record)));
             Report::Invoice(row_of(invoice), reported)
         }
+        Object::InvoicePayment(paid) => {
+            let row = Invoice {
+                id: paid.invoice.clone(),
+                subscription: None,
+                payment_id: paid.payment_id.clone(),
+                is_first: false,
+            };
+            Report::Invoice(row, None)
+        }
         Object::Subscription(_) => {
             let (id, record) = subscription::Record::of(event)?;
             Report::Subscription(id.to_owned(), Box::new(record))
@@ -267,10 +276,15 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
         .extend(sessions.iter().map(ChangedSession::agreement));
     let invoices: Vec<Invoice> = gathered.invoices.into_values().collect();
     invoices::save(tx, &invoices, outbox.now).await?;
+    let of_payment = invoices
+        .iter()
+        .filter(|it| it.subscription.is_none() && it.payment_id.is_some());
+    let paid_invoices: Vec<String> = of_payment.map(|it| it.id.clone()).collect();
     affected.add_invoices(invoices);
     let of_subscriptions = gathered.subscriptions.keys().cloned();
     affected.subscriptions.extend(of_subscriptions);
-    subscriptions::take(outbox, tx, gathered.subscriptions).await?;
+    let touched = affected.touched_subscriptions(tx, paid_invoices).await?;
+    subscriptions::take(outbox, tx, gathered.subscriptions, touched).await?;
     let fresh = affected.agreements.clone();
     affected.agreements.extend(gathered.looked_for);
     affected.agreements.extend(gathered.waited.iter().cloned());

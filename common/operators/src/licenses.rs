@@ -93,6 +93,8 @@ pub struct Wanted<'a> {
     /// None: it never ends, or as the subscription says.
     pub expires_at: Option<Timestamp>,
     pub subscription: Option<&'a str>,
+    /// The price, product or item of the subscription that carries the tier.
+    pub item: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -139,7 +141,7 @@ pub async fn grant(
     licenses::lock(&mut tx).await?;
     let expires_at = match wanted.subscription {
         None => wanted.expires_at,
-        Some(id) => Some(paid_until(&mut tx, id, wanted.expires_at).await?),
+        Some(id) => Some(paid_until(&mut tx, (id, wanted.item), wanted.expires_at).await?),
     };
     let (owner, title, claimable_until, doubt) = match owner {
         Ok(meant) => {
@@ -157,6 +159,7 @@ pub async fn grant(
         owner,
         expires_at,
         subscription_id: wanted.subscription,
+        subscription_item: wanted.item,
     };
     let (id, expires_at, outcome) = give(&mut tx, clock, by, &grant, when).await?;
     tx.commit().await?;
@@ -181,6 +184,7 @@ async fn give(
     let known = known.into_iter().find(|license| {
         license.tier == wanted.tier
             && license.subscription_id.as_deref() == wanted.subscription_id
+            && license.subscription_item.as_deref() == wanted.subscription_item
             && when.is_active(license)
     });
     let (id, expires_at, outcome) = match known {
@@ -206,6 +210,7 @@ async fn give(
     let details = json!({
         "tier": wanted.tier, "user_id": user_id, "org_id": org_id,
         "expires_at": expires_at, "subscription_id": wanted.subscription_id,
+        "subscription_item": wanted.subscription_item,
     });
     by.note(tx, action, id, details).await?;
     Ok((id, expires_at, outcome))
@@ -224,13 +229,19 @@ fn is_longer(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
 /// came before the grant, whichever is later.
 async fn paid_until(
     tx: &mut Tx,
-    subscription: &str,
+    (subscription, item): (&str, Option<&str>),
     said: Option<Timestamp>,
 ) -> Result<Timestamp, Refused> {
     let paid = aggregates::lock::<Record>(tx, vec![subscription.to_owned()]).await?;
-    let paid = paid.get(subscription).and_then(Record::paid_until);
+    let paid = paid.get(subscription).and_then(|record| match item {
+        None => record.paid_until(),
+        Some(item) => record.paid_until_of(item),
+    });
     said.max(paid.map(Timestamp::from_unix_seconds))
-        .ok_or_else(|| Refused::Unpaid(subscription.to_owned()))
+        .ok_or_else(|| {
+            let of = item.map_or_else(String::new, |item| format!(" that bills {item}"));
+            Refused::Unpaid(format!("{subscription}{of}"))
+        })
 }
 
 /// Finds the organization, and fails if it may not have the tier.

@@ -1,7 +1,7 @@
 //! The `invoices` table: which payment and which subscription a paid invoice belongs to. Since
 //! 2025-03-31 the payment provider says this only in the invoice, if it says it at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::time::Timestamp;
@@ -63,6 +63,46 @@ pub async fn first_of(tx: &mut Tx, subscriptions: Vec<String>) -> Result<BTreeMa
         .bind(subscriptions)
         .all(|row| Ok((row.get("subscription")?, row.get("id")?)))
         .await
+}
+
+/// The subscriptions of these invoices, and of those that these payments pay.
+pub async fn subscriptions_of(
+    tx: &mut Tx,
+    invoices: Vec<String>,
+    payments: Vec<String>,
+) -> Result<BTreeSet<String>> {
+    const BY_ID: &str = "select subscription from invoices
+                         where subscription is not null and id in ($1..)";
+    const BY_PAYMENT: &str = "select subscription from invoices
+                              where subscription is not null and payment_id in ($1..)";
+    let mut found = BTreeSet::new();
+    for (sql, ids) in [(BY_ID, invoices), (BY_PAYMENT, payments)] {
+        if !ids.is_empty() {
+            let of_these = tx.query(sql).bind(ids).all(|row| row.get("subscription"));
+            let of_these: Vec<String> = of_these.await?;
+            found.extend(of_these);
+        }
+    }
+    Ok(found)
+}
+
+/// The invoices of these subscriptions whose payments went back, each with its subscription.
+pub async fn returned(tx: &mut Tx, subscriptions: Vec<String>) -> Result<Vec<(String, String)>> {
+    if subscriptions.is_empty() {
+        return Ok(Vec::new());
+    }
+    tx.query(
+        "select invoices.subscription as subscription, invoices.id as id
+         from invoices join payments on payments.id = invoices.payment_id
+         where payments.state in ('refunded', 'charged_back') and invoices.subscription in ($1..)
+         union
+         select invoices.subscription as subscription, invoices.id as id
+         from invoices join payments on payments.invoice = invoices.id
+         where payments.state in ('refunded', 'charged_back') and invoices.subscription in ($1..)",
+    )
+    .bind(subscriptions)
+    .all(|row| Ok((row.get("subscription")?, row.get("id")?)))
+    .await
 }
 
 /// The invoices that these payments pay.

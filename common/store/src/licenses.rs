@@ -27,6 +27,8 @@ pub struct Grant<'a> {
     /// None for a licence that never ends.
     pub expires_at: Option<Timestamp>,
     pub subscription_id: Option<&'a str>,
+    /// The price, product or item of the subscription that carries the tier. None: the whole of it.
+    pub subscription_item: Option<&'a str>,
 }
 
 /// A licence as it is stored, with the name of its owner.
@@ -48,6 +50,8 @@ pub struct License {
     pub suspended: bool,
     pub expires_at: Option<Timestamp>,
     pub subscription_id: Option<String>,
+    /// The price, product or item of the subscription that carries the tier. None: the whole of it.
+    pub subscription_item: Option<String>,
     pub granted_at: Timestamp,
     pub updated_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
@@ -101,8 +105,8 @@ pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<Lice
     };
     tx.query(
         "insert into licenses (id, tier, user_id, org_id, status, expires_at, subscription_id,
-                               granted_at, updated_at)
-         values ($1, $2, $3, $4, 'active', $5, $6, $7, $7)",
+                               subscription_item, granted_at, updated_at)
+         values ($1, $2, $3, $4, 'active', $5, $6, $8, $7, $7)",
     )
     .bind(id)
     .bind(grant.tier.into_str())
@@ -111,6 +115,7 @@ pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<Lice
     .bind(grant.expires_at.map(|at| at.0))
     .bind(grant.subscription_id)
     .bind(clock.now().0)
+    .bind(grant.subscription_item)
     .execute()
     .await?;
     Ok(id)
@@ -138,43 +143,58 @@ pub async fn resume(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> 
     tx.query(CHANGE).bind(id).bind(now.0).changed_one().await
 }
 
-/// Extends the licences of a subscription that was paid until `until`, and returns how many were
-/// extended. No licence is ever shortened, and one that never ends stays so. A suspended licence
-/// is extended too and stays suspended. A revoked licence is left alone.
+/// The items of a subscription that licences name.
+pub async fn items_of(tx: &mut Tx, subscription_id: &str) -> Result<Vec<String>> {
+    tx.query(
+        "select distinct subscription_item from licenses
+         where subscription_id = $1 and subscription_item is not null and revoked_at is null
+         order by subscription_item",
+    )
+    .bind(subscription_id)
+    .all(|row| row.get("subscription_item"))
+    .await
+}
+
+/// Extends the licences of a subscription, or of one of its items, that was paid until `until`. None of them is shortened,
+/// and one that never ends stays so. A suspended licence is extended too and stays suspended. A revoked licence is left alone.
 pub async fn extend(
     tx: &mut Tx,
-    subscription_id: &str,
+    (subscription_id, item): (&str, Option<&str>),
     until: Timestamp,
     now: Timestamp,
-) -> Result<u64> {
+) -> Result<()> {
     tx.query(
         "update licenses set expires_at = $2, updated_at = $3
-         where subscription_id = $1 and revoked_at is null and expires_at < $2",
+         where subscription_id = $1 and revoked_at is null and expires_at < $2
+           and coalesce(subscription_item, '') = coalesce($4, '')",
     )
     .bind(subscription_id)
     .bind(until.0)
     .bind(now.0)
-    .execute()
+    .bind(item)
+    .done()
     .await
 }
 
-/// Shortens the licences that end where the subscription did. What an operator has lengthened stays.
+/// Shortens the licences that end where the subscription or its item did. What an operator has lengthened stays.
 pub async fn shorten(
     tx: &mut Tx,
-    subscription_id: &str,
+    (subscription_id, item): (&str, Option<&str>),
     was: Timestamp,
     until: Timestamp,
     now: Timestamp,
-) -> Result<u64> {
+) -> Result<()> {
     tx.query(
         "update licenses set expires_at = $3, updated_at = $4
-         where subscription_id = $1 and revoked_at is null and expires_at = $2",
+         where subscription_id = $1 and revoked_at is null and expires_at = $2
+           and coalesce(subscription_item, '') = coalesce($5, '')",
     )
     .bind(subscription_id)
     .bind(was.0)
     .bind(until.0)
     .bind(now.0)
-    .execute()
+    .bind(item)
+    .done()
     .await
 }
 
@@ -223,7 +243,7 @@ macro_rules! licenses {
     ($owner:literal) => {
         concat!(
             "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.subscription_id, licenses.subscription_item, licenses.granted_at, licenses.updated_at,
                     licenses.revoked_at, ",
             $owner,
             " "

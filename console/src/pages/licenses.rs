@@ -62,8 +62,13 @@ pub fn table<R>(visit: &Visit<R>, licenses: &[License]) -> Table {
 }
 
 fn subscription(license: &License) -> Cell {
-    let id = license.subscription_id.as_deref();
-    id.map_or(Cell::None, |id| Cell::link(id, shown::subscription(id)))
+    let (id, item) = (&license.subscription_id, &license.subscription_item);
+    let item = item
+        .as_ref()
+        .map_or_else(String::new, |item| format!("/{item}"));
+    id.as_ref().map_or(Cell::None, |id| {
+        Cell::link(format!("{id}{item}"), shown::subscription(id))
+    })
 }
 
 fn when<R>(visit: &Visit<R>) -> When {
@@ -227,6 +232,7 @@ pub async fn grant(write: Write<Operator>) -> Result<Response, Error> {
         expires_at: days.map(|days| Timestamp(from).plus(length(days))),
         provider: parts.config.identity.as_ref(),
         subscription: None,
+        item: None,
     };
     let granted = flow::grant(&parts.db, write.by(), &parts.clock, &wanted, when(&write)).await;
     let granted = granted.map_err(refused)?;

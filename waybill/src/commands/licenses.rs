@@ -93,6 +93,9 @@ pub struct GrantArguments {
     /// The payment provider's subscription whose paid invoices extend the licence
     #[arg(long, value_name = "ID")]
     subscription: Option<String>,
+    /// The price, product or item of that subscription that carries the tier, if it has several
+    #[arg(long, value_name = "ID", requires = "subscription")]
+    item: Option<String>,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -146,6 +149,7 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
         tier: arguments.tier,
         expires_at: arguments.until.or(arguments.days.map(days)),
         subscription: arguments.subscription.as_deref(),
+        item: arguments.item.as_deref(),
     };
     let granted = flow::grant(&db, author.by(when.now), &clock, &wanted, when).await;
     db.close().await;
@@ -250,7 +254,11 @@ async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> 
         ("OF", &|license| owner(license, when.now)),
         ("UNTIL", &|license| until(license, when)),
         ("SUBSCRIPTION", &|license| {
-            or_none(license.subscription_id.as_ref())
+            let (id, item) = (&license.subscription_id, &license.subscription_item);
+            let item = item
+                .as_ref()
+                .map_or_else(String::new, |item| format!("/{item}"));
+            or_none(id.as_ref().map(|id| format!("{id}{item}")))
         }),
     ]);
     table::print(&table.render())

@@ -1,5 +1,7 @@
 //! A paid invoice, of a subscription or of something else.
 
+use std::collections::BTreeMap;
+
 use super::fields::{currency, id, link, money, named, pact_id, required, seconds, text};
 use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
 use crate::money::Money;
@@ -21,6 +23,10 @@ pub struct Invoice {
     /// The time until which the invoice pays for its subscription, in Unix seconds: the latest end of a
     /// period among the lines that bill the subscription itself. None for a trial.
     pub period_end: Option<i64>,
+    /// The same for each price and product of these lines.
+    pub items: BTreeMap<String, i64>,
+    /// From when the time of a price or product is given back, in Unix seconds.
+    pub credited: BTreeMap<String, i64>,
     /// True when it gives the price of time back that was paid before and will not be used, as after a change to another
     /// interval. Then what earlier invoices paid for counts no more.
     pub credits_unused_time: bool,
@@ -68,6 +74,8 @@ impl Invoice {
             total: unread.or_none(it.total.integer(), "data.object.total"),
             billing_reason: text(it.billing_reason),
             period_end: None,
+            items: BTreeMap::new(),
+            credited: BTreeMap::new(),
             credits_unused_time: false,
             created: unread.or_none(seconds(it.created), "data.object.created"),
             pact_id: pact_id(it.metadata)
@@ -105,11 +113,14 @@ fn parent(field: Field) -> Result<Details, Unreadable> {
 
 // A line of an invoice. Before 2025-03-31 the line itself says what it bills; since then its
 // `parent` does.
-fields! { Line { amount, discount_amounts, period, r#type, proration, subscription, parent } }
+fields! { Line {
+    amount, discount_amounts, period, r#type, proration, subscription, subscription_item, parent, price, plan,
+    pricing,
+}}
 
 fields! { LineParent { r#type, subscription_item_details } }
 
-fields! { ItemDetails { proration, subscription } }
+fields! { ItemDetails { proration, subscription, subscription_item } }
 
 impl Line<'_> {
     /// True when the line bills a period of this subscription. False for an item that somebody
@@ -129,6 +140,29 @@ impl Line<'_> {
             let reported = link(field).unwrap_or_default();
             reported.is_some_and(|reported| reported != subscription)
         })
+    }
+
+    /// The ids of the price, the product and the subscription's item that the line bills.
+    fn items(&self) -> Vec<String> {
+        fields! { Price { id, product } }
+        fields! { Pricing { price_details } }
+        fields! { PriceDetails { price, product } }
+
+        let pricing: Pricing = self
+            .pricing
+            .object()
+            .unwrap_or_default()
+            .unwrap_or_default();
+        let later: Option<PriceDetails> = pricing.price_details.object().unwrap_or_default();
+        let later = later.unwrap_or_default();
+        let earlier = [self.price, self.plan].map(|field| {
+            let price: Option<Price> = field.object().unwrap_or_default();
+            price.unwrap_or_default()
+        });
+        let earlier = earlier.iter().flat_map(|it| [it.id, it.product]);
+        let item = [self.subscription_item, self.details().subscription_item];
+        let named = earlier.chain([later.price, later.product]).chain(item);
+        named.filter_map(|field| link(field).ok()?).collect()
     }
 
     fn is_proration(&self) -> bool {
@@ -172,7 +206,7 @@ impl Invoice {
     fn read_lines(&mut self, lines: Field) -> Result<(), Unreadable> {
         fields! { Lines { data } }
 
-        fields! { Period { end } }
+        fields! { Period { start, end } }
 
         let Some(subscription) = self.subscription.as_deref() else {
             return Ok(());
@@ -181,14 +215,26 @@ impl Invoice {
         let lines = lines.unwrap_or_default().data.list::<Line>();
         let (mut latest, mut is_credited) = (None, false);
         for line in lines.at("data.object.lines.data")? {
-            is_credited |= line.is_credit_of(subscription);
+            if line.is_credit_of(subscription) {
+                is_credited = true;
+                let period: Option<Period> = line.period.object().unwrap_or_default();
+                let start = seconds(period.unwrap_or_default().start).unwrap_or_default();
+                let items = line.items().into_iter();
+                self.credited
+                    .extend(items.filter_map(|item| Some((item, start?))));
+            }
             if !line.is_of(subscription) || !line.is_billed().unwrap_or(self.is_of_worth()) {
                 continue;
             }
             let period = line.period.object::<Period>();
             let period = period.at("data.object.lines.data[].period")?;
             let end = seconds(period.unwrap_or_default().end);
-            latest = latest.max(end.at("data.object.lines.data[].period.end")?);
+            let end = end.at("data.object.lines.data[].period.end")?;
+            latest = latest.max(end);
+            for (item, end) in line.items().into_iter().zip(std::iter::repeat(end)) {
+                let known = self.items.entry(item).or_default();
+                *known = end.map_or(*known, |end| end.max(*known));
+            }
         }
         self.period_end = latest;
         self.credits_unused_time = is_credited;

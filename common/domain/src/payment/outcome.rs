@@ -77,6 +77,11 @@ impl Record {
         }
     }
 
+    /// True when all of it went back, to the customer or to the customer's bank.
+    pub fn is_all_back(&self) -> bool {
+        matches!(self.state(), State::Refunded | State::ChargedBack)
+    }
+
     /// True when money came in, even if that is only known because some of it went back.
     pub fn is_paid(&self) -> bool {
         self.succeeded

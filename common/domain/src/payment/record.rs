@@ -214,7 +214,10 @@ impl Record {
                 let id = dispute.payment_id.as_deref()?;
                 (id, Self::of_dispute(dispute, &version))
             }
-            Object::Session(_) | Object::Invoice(_) | Object::Subscription(_) => return None,
+            Object::Session(_)
+            | Object::Invoice(_)
+            | Object::InvoicePayment(_)
+            | Object::Subscription(_) => return None,
         };
         let account = version.optional_part(event.account.as_ref());
         let unread = event.unread();

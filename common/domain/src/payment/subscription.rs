@@ -2,22 +2,27 @@
 //! sequence, any number of times and several at once.
 //!
 //! An invoice extends what earlier ones have paid for. One that gives the price of unused time back, because the interval
-//! was changed, takes their place. A subscription that has ended is paid until then at most, and no older event revives it.
+//! was changed, takes their place. One whose payment went back pays for nothing. A subscription that has ended is paid until
+//! then at most, and no older event revives it. What is said of the whole subscription is said of each of its items too: of a price
+//! or a product, by which a licence can name the item that carries its tier.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
 
 use super::record::Part;
 use super::{Event, Object};
-use crate::record::{Rest, newest};
+use crate::record::{Rest, newest, things};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, row::Record)]
 #[schema(1)]
 pub struct Record {
-    /// The ends of the periods that invoices have paid for, by when the invoice was made; both in Unix seconds. It has those
-    /// alone that no later invoice exceeds or replaces.
-    pub periods: BTreeMap<i64, i64>,
-    /// When the newest invoice was made that replaces what was paid before.
-    pub replaced_at: Option<i64>,
+    /// What its latest invoices have paid for, by their ids.
+    pub invoices: BTreeMap<String, Billed>,
+    /// The invoices of these whose payments went back. The events of the payments say it, so merging leaves it as it is.
+    #[thing]
+    pub returned: BTreeSet<String>,
     /// When the subscription ended, in Unix seconds.
     pub ended_at: Option<i64>,
     #[thing]
@@ -29,6 +34,47 @@ pub struct Record {
     #[thing]
     pub unread: BTreeSet<String>,
     pub rest: Rest,
+}
+
+/// What an invoice has paid for, in Unix seconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Billed {
+    /// When it was made.
+    pub made: i64,
+    /// The end of the latest period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<i64>,
+    /// True when it takes the place of what earlier invoices have paid for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replaces: bool,
+    /// The end of each price and product.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub items: BTreeMap<String, i64>,
+    /// From when the time of a price or product is given back.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub credited: BTreeMap<String, i64>,
+}
+
+things!(Billed);
+
+/// How many invoices of a subscription are kept: those of more than eight years of months.
+const INVOICES: usize = 100;
+
+impl Billed {
+    fn merge(&mut self, other: Billed) {
+        self.made = self.made.min(other.made);
+        newest(&mut self.end, other.end);
+        self.replaces |= other.replaces;
+        for (item, end) in other.items {
+            let known = self.items.entry(item).or_insert(end);
+            *known = end.max(*known);
+        }
+        for (item, from) in other.credited {
+            let known = self.credited.entry(item).or_insert(from);
+            *known = from.min(*known);
+        }
+    }
 }
 
 impl Record {
@@ -55,15 +101,17 @@ impl Record {
         if invoice.period_end.is_none() && !invoice.is_of_worth() {
             return None;
         }
-        let made = invoice.created.unwrap_or(event.created);
-        let replaces = invoice.credits_unused_time && invoice.period_end.is_some();
+        let billed = Billed {
+            made: invoice.created.unwrap_or(event.created),
+            end: invoice.period_end,
+            replaces: invoice.credits_unused_time && invoice.period_end.is_some(),
+            items: invoice.items.clone(),
+            credited: invoice.credited.clone(),
+        };
+        let pays = billed.end.is_some() || !billed.credited.is_empty();
+        let billed = pays.then(|| (invoice.id.clone(), billed));
         let record = Record {
-            periods: invoice
-                .period_end
-                .map(|end| (made, end))
-                .into_iter()
-                .collect(),
-            replaced_at: replaces.then_some(made),
+            invoices: billed.into_iter().collect(),
             customer: version.optional_part(invoice.customer.as_ref()),
             pact_id: version.optional_part(invoice.pact_id.as_ref()),
             unread: event.unread(),
@@ -74,19 +122,17 @@ impl Record {
 
     /// Merges the record of another event, newer or older, into this one.
     pub fn merge(&mut self, other: Record) {
-        for (made, end) in other.periods {
-            let known = self.periods.entry(made).or_insert(end);
-            *known = end.max(*known);
+        for (id, billed) in other.invoices {
+            match self.invoices.entry(id) {
+                Entry::Occupied(mut known) => known.get_mut().merge(billed),
+                Entry::Vacant(place) => drop(place.insert(billed)),
+            }
         }
-        newest(&mut self.replaced_at, other.replaced_at);
-        let from = self.replaced_at.unwrap_or(i64::MIN);
-        let mut latest = i64::MIN;
-        let counted = self.periods.iter().rev().filter(|(made, end)| {
-            let counts = **made >= from && **end > latest;
-            latest = latest.max(**end);
-            counts
-        });
-        self.periods = counted.map(|(made, end)| (*made, *end)).collect();
+        while self.invoices.len() > INVOICES {
+            let oldest = self.invoices.iter().min_by_key(|(id, it)| (it.made, *id));
+            let oldest = oldest.map(|(id, _)| id.clone()).unwrap_or_default();
+            self.invoices.remove(&oldest);
+        }
         self.ended_at = match (self.ended_at, other.ended_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -96,10 +142,43 @@ impl Record {
         self.unread.extend(other.unread);
     }
 
-    /// Until when it is paid, in Unix seconds.
+    /// Until when it is paid, in Unix seconds. None if no invoice has paid for anything.
     pub fn paid_until(&self) -> Option<i64> {
-        let end = self.periods.values().copied().max()?;
-        Some(self.ended_at.map_or(end, |ended| end.min(ended)))
+        self.until(
+            |billed| billed.end,
+            |billed| billed.replaces.then_some(billed.made),
+        )
+    }
+
+    /// The same for one of its items: a price or a product.
+    pub fn paid_until_of(&self, item: &str) -> Option<i64> {
+        self.until(
+            |billed| billed.items.get(item).copied(),
+            |billed| billed.credited.get(item).copied(),
+        )
+    }
+
+    /// `end` is until when an invoice pays, and `credited` from when it gives back what was paid before.
+    fn until(
+        &self,
+        end: impl Fn(&Billed) -> Option<i64>,
+        credited: impl Fn(&Billed) -> Option<i64>,
+    ) -> Option<i64> {
+        let mut by_time: Vec<_> = self.invoices.iter().collect();
+        by_time.sort_by_key(|(id, billed)| (billed.made, *id));
+        let mut until: Option<i64> = None;
+        for (id, billed) in by_time {
+            if let (Some(known), Some(from)) = (until, credited(billed)) {
+                until = Some(known.min(from));
+            }
+            let Some(end) = end(billed) else { continue };
+            // A period that was given back ends where it began, with its invoice.
+            let is_returned = self.returned.contains(id);
+            let end = if is_returned { billed.made } else { end };
+            until = until.max(Some(end));
+        }
+        let until = until?;
+        Some(self.ended_at.map_or(until, |ended| until.min(ended)))
     }
 }
 
@@ -111,8 +190,18 @@ pub enum Change {
 }
 
 pub fn change(before: Option<&Record>, after: &Record) -> Option<Change> {
-    let to = after.paid_until()?;
-    match before.and_then(Record::paid_until) {
+    moved(before.and_then(Record::paid_until), after.paid_until())
+}
+
+/// The same for one of its items.
+pub fn change_of(item: &str, before: Option<&Record>, after: &Record) -> Option<Change> {
+    let before = before.and_then(|record| record.paid_until_of(item));
+    moved(before, after.paid_until_of(item))
+}
+
+fn moved(before: Option<i64>, after: Option<i64>) -> Option<Change> {
+    let to = after?;
+    match before {
         Some(from) if to < from => Some(Change::Shortened { from, to }),
         Some(from) if to == from => None,
         _ => Some(Change::Extended { to }),

@@ -180,7 +180,19 @@ const METADATA: Keep = Object(&[
     ("fulfillment_cycle", Text),
 ]);
 
+const PRICE: Keep = Object(&[("id", Id), ("product", Link)]);
+
 const INVOICE_LINE: Keep = List(&[
+    ("price", PRICE),
+    ("plan", PRICE),
+    (
+        "pricing",
+        Object(&[(
+            "price_details",
+            Object(&[("price", Link), ("product", Link)]),
+        )]),
+    ),
+    ("subscription_item", Link),
     ("amount", Number),
     ("type", Word),
     ("proration", Number),
@@ -193,7 +205,11 @@ const INVOICE_LINE: Keep = List(&[
             ("type", Word),
             (
                 "subscription_item_details",
-                Object(&[("proration", Number), ("subscription", Link)]),
+                Object(&[
+                    ("proration", Number),
+                    ("subscription", Link),
+                    ("subscription_item", Link),
+                ]),
             ),
         ]),
     ),
@@ -268,7 +284,14 @@ const PAYMENT: &[(&str, Keep)] = &[
                     ]),
                 ),
                 ("subscription_details", SUBSCRIPTION),
-                ("parent", Object(&[("subscription_details", SUBSCRIPTION)])),
+                (
+                    "parent",
+                    Object(&[("type", Word), ("subscription_details", SUBSCRIPTION)]),
+                ),
+                (
+                    "payment",
+                    Object(&[("payment_intent", Link), ("charge", Link)]),
+                ),
                 ("lines", Object(&[("data", INVOICE_LINE)])),
             ]),
         )]),

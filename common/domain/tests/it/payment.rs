@@ -76,7 +76,7 @@ fn ada() -> Option<Email> {
 #[test]
 fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     let names = fixtures();
-    assert_eq!(names.len(), 71);
+    assert_eq!(names.len(), 72);
     for name in &names {
         let event = Event::read(body(name).as_bytes()).expect("an event");
         assert!(event.id.starts_with("evt_"), "{name}");
@@ -85,7 +85,9 @@ fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     }
     for &kind in EventType::VARIANTS {
         assert_eq!(kind.into_str().parse(), Ok(kind));
-        for version in [OLD, NEW] {
+        // Before 2025-03-31 an invoice named its payment.
+        let is_new = kind == EventType::InvoicePaymentPaid;
+        for version in [OLD, NEW].into_iter().skip(usize::from(is_new)) {
             let name = format!("{}.{version}", kind.into_str());
             assert!(names.contains(&name), "{name}");
         }

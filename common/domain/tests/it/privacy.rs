@@ -81,6 +81,7 @@ fn an_event_without_its_person_is_the_same_event() {
             | Object::Refund(_)
             | Object::Dispute(_)
             | Object::Invoice(_)
+            | Object::InvoicePayment(_)
             | Object::Subscription(_) => {}
         }
         assert_eq!(Event::read(&rest).expect("still an event"), whole, "{name}");

@@ -50,10 +50,12 @@ fn what_a_newer_version_wrote_stays_as_it_is() {
     });
     let event = Event::read(event.to_string().as_bytes()).expect("an event");
     record.merge(Record::of(&event).expect("an invoice").1);
-    let text = format!(r#"{{"schema":1,"periods":{{"2":9}},"ended_at":7,{unknown}}}"#);
+    let text = format!(
+        r#"{{"schema":1,"invoices":{{"in_1":{{"made":2,"end":9}}}},"ended_at":7,{unknown}}}"#
+    );
     assert_eq!(written(&record), text);
     assert_ne!(
-        read(r#"{"periods":{"2":9},"ended_at":7}"#),
+        read(r#"{"invoices":{"in_1":{"made":2,"end":9}},"ended_at":7}"#),
         Ok(record.clone()),
         "they differ"
     );
@@ -62,7 +64,7 @@ fn what_a_newer_version_wrote_stays_as_it_is() {
         "2 unknown members"
     );
     record.forget_person();
-    let left = r#"{"schema":1,"periods":{"2":9},"ended_at":7}"#;
+    let left = r#"{"schema":1,"invoices":{"in_1":{"made":2,"end":9}},"ended_at":7}"#;
     assert_eq!(
         written(&record),
         left,

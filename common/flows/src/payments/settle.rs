@@ -32,6 +32,9 @@ pub(super) struct Affected {
     payments: BTreeSet<String>,
     invoices: BTreeSet<String>,
     pub subscriptions: BTreeSet<String>,
+    /// Payments that went back as a whole, or do not any more, and the invoices that they name.
+    turned: BTreeSet<String>,
+    turned_invoices: BTreeSet<String>,
     /// Ids of refunds that have failed.
     failed_refunds: BTreeSet<String>,
 }
@@ -44,12 +47,29 @@ impl Affected {
         let failed = failed_refunds(before, after);
         self.failed_refunds.extend(failed.map(ToOwned::to_owned));
         let invoice = after.invoice.as_ref();
+        if after.is_all_back() != before.is_some_and(Record::is_all_back) {
+            self.turned.insert(id.to_owned());
+            self.turned_invoices
+                .extend(invoice.map(|part| part.value.clone()));
+        }
         self.invoices.extend(invoice.map(|part| part.value.clone()));
         let agreements = after
             .agreement()
             .into_iter()
             .chain(before.and_then(Record::agreement));
         self.agreements.extend(agreements.map(ToOwned::to_owned));
+    }
+
+    /// The subscriptions whose invoices were given back, or are paid after all. `paid` are invoices of which it is new
+    /// which payment paid them.
+    pub async fn touched_subscriptions(
+        &self,
+        tx: &mut Tx,
+        mut paid: Vec<String>,
+    ) -> Result<BTreeSet<String>> {
+        paid.extend(self.turned_invoices.iter().cloned());
+        let payments = self.turned.iter().cloned().collect();
+        Ok(invoices::subscriptions_of(tx, paid, payments).await?)
     }
 
     /// Adds invoices. Their sessions are found by the invoice, by the subscription that it began,

@@ -39,6 +39,7 @@ async fn one_page_shows_all_that_belongs_to_a_subscription() {
         tier: Tier::Pro,
         expires_at: Some(by.now.plus(Duration::from_hours(24))),
         subscription: Some("sub_7"),
+        item: None,
     };
     let when = When {
         now: by.now,

@@ -179,6 +179,7 @@ pub async fn make(service: &Service) {
         tier: Tier::Pro,
         expires_at: None,
         subscription: None,
+        item: None,
     };
     let grace = Duration::ZERO;
     let granted = licenses::grant(db, by, clock, &wanted, When { now, grace }).await;

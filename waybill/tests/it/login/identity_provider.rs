@@ -23,6 +23,7 @@ async fn grant(desk: &Desk, login: &str) {
         owner: Owner::User(user.unwrap().id),
         expires_at: None,
         subscription_id: None,
+        subscription_item: None,
     };
     licenses::grant(&mut tx, &desk.clock, &grant).await.unwrap();
     tx.commit().await.unwrap();

@@ -23,6 +23,7 @@ async fn grant(desk: &Desk, login: &str, tier: Tier, subscription_id: Option<&st
         owner: Owner::User(user.unwrap().id),
         expires_at: Some(desk.clock.now().plus(HOUR)),
         subscription_id,
+        subscription_item: None,
     };
     licenses::grant(&mut tx, &desk.clock, &grant).await.unwrap();
     tx.commit().await.unwrap();
@@ -43,6 +44,7 @@ async fn grant_org(desk: &Desk, login: &str, org: &str) -> OrgId {
         owner: Owner::Org(org),
         expires_at: Some(now.plus(HOUR)),
         subscription_id: None,
+        subscription_item: None,
     };
     licenses::grant(&mut tx, &desk.clock, &grant).await.unwrap();
     tx.commit().await.unwrap();

@@ -39,6 +39,7 @@ async fn join_org(desk: &Desk, login: &str, org: &str, tier: Tier) {
         owner: Owner::Org(org),
         expires_at: Some(now.plus(Duration::from_mins(10))),
         subscription_id: None,
+        subscription_item: None,
     };
     licenses::grant(&mut tx, &desk.clock, &grant).await.unwrap();
     tx.commit().await.unwrap();

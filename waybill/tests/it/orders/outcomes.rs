@@ -870,7 +870,7 @@ async fn a_session_whose_intent_names_the_order_is_no_purchase_of_its_own() {
 }
 
 /// Every sequence of some deliveries.
-fn sequences(length: usize) -> Vec<Vec<usize>> {
+pub fn sequences(length: usize) -> Vec<Vec<usize>> {
     let Some(last) = length.checked_sub(1) else {
         return vec![Vec::new()];
     };

@@ -6,3 +6,4 @@ pub mod documented;
 pub mod gone_back;
 pub mod hazards;
 pub mod provider_api;
+pub mod subscriptions;

@@ -56,7 +56,7 @@ fn the_topics_are_those_of_the_provider_that_something_is_done_with() {
     );
     assert!(topics("standard-webhooks").contains(&"shop.redact"));
     let stripe = topics("stripe");
-    assert_eq!(stripe.len(), 20);
+    assert_eq!(stripe.len(), 21);
     assert!(stripe.contains(&"charge.dispute.created") && stripe.contains(&"refund.failed"));
     assert!(stripe.iter().all(|kind| !kind.starts_with("v1.")));
 }

@@ -1,5 +1,7 @@
 //! What was bought: checkout sessions and invoices.
 
+use std::collections::BTreeMap;
+
 use domain::money::Currency;
 use domain::payment::{EventType, Invoice, Metadata, Mode, Object, PaymentStatus, Session};
 
@@ -12,11 +14,32 @@ fn session(variant: &str) -> Session {
     }
 }
 
+/// Without the ends of its items.
 fn invoice(variant: &str) -> Invoice {
+    Invoice {
+        items: BTreeMap::new(),
+        credited: BTreeMap::new(),
+        ..with_items(variant)
+    }
+}
+
+fn with_items(variant: &str) -> Invoice {
     match read(EventType::InvoicePaid, variant).object {
         Object::Invoice(invoice) => invoice,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn each_item_of_an_invoice_has_its_own_end() {
+    let ends = |variant: &str| {
+        let items = with_items(variant).items.into_iter();
+        items.collect::<Vec<_>>()
+    };
+    let item = |nth: u32, end: i64| (format!("si_Example0{nth}"), end);
+    assert_eq!(ends(OLD), [item(1, 1_735_732_800), item(2, 1_738_411_200)]);
+    assert_eq!(ends(NEW), [item(1, 1_796_040_000)]);
+    assert_eq!(ends(&format!("trial.{NEW}")), []);
 }
 
 #[test]
@@ -110,6 +133,8 @@ fn paid_invoices() {
             total: Some(minor),
             billing_reason: some("subscription_cycle"),
             period_end: Some(start + days * DAY),
+            items: BTreeMap::new(),
+            credited: BTreeMap::new(),
             credits_unused_time: false,
             created: Some(start - 5),
             pact_id: some("pact_Example01"),

@@ -367,6 +367,7 @@ async fn licence(service: &Service, account: usize) -> Uuid {
         tier: Tier::Pro,
         expires_at: None,
         subscription: None,
+        item: None,
     };
     let when = When {
         now: service.clock().now(),

@@ -73,7 +73,7 @@ async fn every_recorded_event_of_both_generations_is_worked_on_and_the_books_bal
         assert_eq!(told_again, reported, "{name}");
         balances(service.db()).await;
     }
-    assert_eq!(seen, 71, "fixtures");
+    assert_eq!(seen, 72, "fixtures");
     no_person_in_events_and_jobs(&service).await;
     service.stop().await;
 }
@@ -786,6 +786,7 @@ async fn grant(service: &Service, user: &str, subscription: &str, until: Timesta
         owner: Owner::User(user.id),
         expires_at: Some(until),
         subscription_id: Some(subscription),
+        subscription_item: None,
     };
     licenses::grant(&mut tx, service.clock(), &grant)
         .await
