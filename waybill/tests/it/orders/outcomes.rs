@@ -19,7 +19,7 @@ use crate::support::order::{
     CAPTURED, at, body, cancelled, captured, deliver, events, naming_agreement, order_delivery,
     shown, with,
 };
-use crate::support::payment::{charge, event, intent, invoice, session};
+use crate::support::payment::{CREATED, charge, event, intent, invoice, session};
 use crate::support::{STOREFRONT_SECRET, Service, eventually, service};
 
 /// An order of WooCommerce, of three units for 30.00.
@@ -590,6 +590,51 @@ async fn what_was_paid_twice_is_given_back_by_one_command() {
     );
     service.stop().await;
     sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_shop_gave_back_itself_is_owed_again_when_its_bank_refuses_it() {
+    for back_first in [true, false] {
+        let service = service().start().await;
+        let key = service.api_key().await;
+        deliver(
+            &service,
+            &order_delivery("orders/create", &body(1, 1, "pending")),
+        )
+        .await;
+        let paid = intent("pi_1", "succeeded", CAPTURED, Some("1"));
+        deliver(
+            &service,
+            &event(&service, "payment_intent.succeeded", 1, &paid),
+        )
+        .await;
+        let mut steps = [
+            event(
+                &service,
+                "charge.refunded",
+                2,
+                &charge("pi_1", CAPTURED, CAPTURED),
+            ),
+            order_delivery("orders/cancelled", &cancelled(1, 2, "pending")),
+        ];
+        if !back_first {
+            steps.reverse();
+        }
+        for step in &steps {
+            deliver(&service, step).await;
+        }
+        let order = shown(&service, &key, SHOP, 1).await;
+        let back = |state: &str| [(json!(state), json!("pi_1"), json!("30.00"))];
+        assert_eq!(refunds(&order), back("already_refunded"), "{back_first}");
+        let mut failed = json!({"id": "re_1", "object": "refund", "payment_intent": "pi_1", "amount": CAPTURED,
+                                "currency": "usd", "status": "failed"});
+        failed["created"] = json!(CREATED + 1);
+        deliver(&service, &event(&service, "refund.failed", 9, &failed)).await;
+        let order = shown(&service, &key, SHOP, 1).await;
+        assert_eq!(refunds(&order), back("recorded"), "{back_first}");
+        assert_eq!(order["owed"], "30.00", "{back_first}");
+        service.stop().await;
+    }
 }
 
 #[tokio::test]
