@@ -252,7 +252,7 @@ async fn every_topic_and_event_type_becomes_a_job_of_its_queue() {
     );
     assert_eq!(
         queued("select count(*) as n from jobs where queue = 'payments' and state = 'ready'").await,
-        20
+        21
     );
     let privacy = "select count(*) as n from jobs where queue = 'privacy' and state = 'ready' and deadline_at = 1802592000000";
     assert_eq!(queued(privacy).await, 3, "due in thirty days");
