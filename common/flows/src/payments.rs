@@ -3,7 +3,7 @@
 //! first, or again, and whatever follows from the difference is done once.
 //!
 //! Rows are locked in this sequence, and those of one table in the sequence of their keys: payments,
-//! sessions, subscriptions, agreements, orders. Agreements and orders are locked as in
+//! sessions, the agreements of payments that went back and of invoices, subscriptions, agreements, orders. Agreements and orders are locked as in
 //! [`orders`](crate::orders).
 
 mod entries;
@@ -255,7 +255,10 @@ fn add<T>(known: &mut BTreeMap<String, T>, id: String, new: T, merge: impl FnOnc
 /// Merges two events of one invoice. What one of them leaves out the other may have.
 fn merge(known: &mut Invoice, reported: Invoice) {
     known.subscription = known.subscription.take().or(reported.subscription);
-    known.payment_id = known.payment_id.take().or(reported.payment_id);
+    known.payment_id = match (known.payment_id.take(), reported.payment_id) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
     known.is_first |= reported.is_first;
 }
 
@@ -280,10 +283,14 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
         .iter()
         .filter(|it| it.subscription.is_none() && it.payment_id.is_some());
     let paid_invoices: Vec<String> = of_payment.map(|it| it.id.clone()).collect();
-    affected.add_invoices(invoices);
     let of_subscriptions = gathered.subscriptions.keys().cloned();
     affected.subscriptions.extend(of_subscriptions);
+    // Of an invoice and the refund of its payment that come at the same time, the second sees the first.
+    let payments = invoices.iter().filter_map(|it| it.payment_id.clone());
+    let payments: Vec<String> = payments.chain(affected.turned.iter().cloned()).collect();
+    store::payments::lock_agreements(tx, payments).await?;
     let touched = affected.touched_subscriptions(tx, paid_invoices).await?;
+    affected.add_invoices(invoices);
     subscriptions::take(outbox, tx, gathered.subscriptions, touched).await?;
     let fresh = affected.agreements.clone();
     affected.agreements.extend(gathered.looked_for);

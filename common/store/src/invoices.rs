@@ -16,7 +16,8 @@ pub struct Invoice {
     pub is_first: bool,
 }
 
-/// Writes invoices. A field that an invoice leaves out keeps its stored value. The ids must be
+/// Writes invoices. A field that an invoice leaves out keeps its stored value. Of several payments the one with the least id
+/// stays. The ids must be
 /// distinct and sorted.
 pub async fn save(tx: &mut Tx, invoices: &[Invoice], now: Timestamp) -> Result<()> {
     let rows = invoices.iter().map(|it| {
@@ -33,7 +34,11 @@ pub async fn save(tx: &mut Tx, invoices: &[Invoice], now: Timestamp) -> Result<(
         rows.collect(),
         "on conflict (id) do update
          set subscription = coalesce(excluded.subscription, invoices.subscription),
-             payment_id = coalesce(excluded.payment_id, invoices.payment_id),
+             payment_id = case
+                 when excluded.payment_id is null then invoices.payment_id
+                 when invoices.payment_id < excluded.payment_id then invoices.payment_id
+                 else excluded.payment_id
+             end,
              is_first = case when excluded.is_first = 1 then 1 else invoices.is_first end",
     )
     .await?;
@@ -94,11 +99,17 @@ pub async fn returned(tx: &mut Tx, subscriptions: Vec<String>) -> Result<Vec<(St
     tx.query(
         "select invoices.subscription as subscription, invoices.id as id
          from invoices join payments on payments.id = invoices.payment_id
-         where payments.state in ('refunded', 'charged_back') and invoices.subscription in ($1..)
+         where (payments.state in ('refunded', 'charged_back')
+                or (payments.received_minor > 0
+                    and payments.refunded_minor + payments.lost_minor >= payments.received_minor))
+           and invoices.subscription in ($1..)
          union
          select invoices.subscription as subscription, invoices.id as id
          from invoices join payments on payments.invoice = invoices.id
-         where payments.state in ('refunded', 'charged_back') and invoices.subscription in ($1..)",
+         where (payments.state in ('refunded', 'charged_back')
+                or (payments.received_minor > 0
+                    and payments.refunded_minor + payments.lost_minor >= payments.received_minor))
+           and invoices.subscription in ($1..)",
     )
     .bind(subscriptions)
     .all(|row| Ok((row.get("subscription")?, row.get("id")?)))

@@ -157,6 +157,18 @@ pub async fn withdraw(tx: &mut Tx, key: &OrderKey, payment_id: Option<&str>) -> 
     .await
 }
 
+/// Deletes what no job has begun to ask the provider for.
+pub async fn withdraw_untried(tx: &mut Tx, key: &OrderKey) -> Result<()> {
+    tx.query(
+        "delete from refunds
+         where shop = $1 and order_id = $2 and state = 'requested' and tried_at is null",
+    )
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .done()
+    .await
+}
+
 /// A refund that is to be requested now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Try {

@@ -223,9 +223,9 @@ async fn give_back(
     };
     let key = (found.shop, found.id);
     let by = author.by(clock.now());
+    let notifier = Notifier::open(settings).await?;
     let given = flows::orders::give_back(db, context, by, &key).await?;
     let (given, outbox) = given.context("the order is not there any more")?;
-    let notifier = Notifier::open(settings).await?;
     for notification in outbox.notifications() {
         let (kind, ids) = (notification.kind, [notification.job_ref.job]);
         if notifier.is_reached() {

@@ -1,4 +1,4 @@
-//! The call that refunds a payment of a cancelled order. What is owed was decided in
+//! The call that refunds a payment of an order that is cancelled, or was paid twice. What is owed was decided in
 //! `flows::refunds`; here the payment provider is asked.
 //!
 //! The job's id is the idempotency key, so one refund is made however often the job runs. Some

@@ -118,7 +118,7 @@ impl Record {
     pub fn too_much(&self) -> i64 {
         let price = self.price().zip(self.kept());
         match price {
-            Some((price, kept)) if self.cancelled.is_none() => {
+            Some((price, kept)) if self.cancelled.is_none() && self.contradiction().is_none() => {
                 let price = price.saturating_add(self.settled.added);
                 within(kept.saturating_sub(price), self.tolerance()).max(0)
             }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use strum::{Display, IntoStaticStr};
 
+use super::account::Contradiction;
 use super::record::{Cancellation, Offer, Record, Restock, Shipment};
 use super::settlement::Settlement;
 use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
@@ -78,7 +79,11 @@ impl Record {
     pub fn to_ship(&self) -> BTreeMap<i64, i64> {
         let is_over = self.cancelled.is_some() || self.is_fulfilled() || self.is_given_back();
         let waits = self.waits_until.is_some() || self.settled.is_disputed;
-        if is_over || waits || self.is_test {
+        // Of one whose total is certain, what the money of an earlier version pays for is shipped.
+        let is_doubtful = self
+            .contradiction()
+            .is_some_and(|it| it != Contradiction::PaidAndOutstanding);
+        if is_over || waits || is_doubtful || self.is_test {
             return BTreeMap::new();
         }
         let mut units = self.paid_units();

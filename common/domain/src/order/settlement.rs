@@ -164,7 +164,7 @@ impl Payments {
     }
 
     /// True when these can be the payments of this order: all are in a currency of the order, and
-    /// what is kept of the payments of each cycle is no more than the order's total with the tax and
+    /// the payments of each cycle come to no more than the order's total with the tax and
     /// shipping that the page added. Payments that do not fit are left to people to decide,
     /// because a buyer may have written the agreement's name into them.
     pub fn are_of(&self, record: &Record) -> bool {
@@ -173,17 +173,17 @@ impl Payments {
             return false;
         };
         let total = totals.current.map_or(total, |current| current.max(total));
-        let mut kept: BTreeMap<&Cycle, i64> = BTreeMap::new();
+        let mut received: BTreeMap<&Cycle, i64> = BTreeMap::new();
         for payment in self.linked.iter().filter(|it| it.is_paid()) {
-            let Some((received, back)) = in_order(totals, payment) else {
+            let Some((amount, _)) = in_order(totals, payment) else {
                 return false;
             };
-            let sum = kept.entry(&payment.cycle).or_default();
-            *sum = sum.saturating_add(received.saturating_sub(back).max(0));
+            let sum = received.entry(&payment.cycle).or_default();
+            *sum = sum.saturating_add(amount);
         }
-        kept.iter().all(|(cycle, kept)| {
+        received.iter().all(|(cycle, received)| {
             let added = self.sum(cycle, currency, |change| change.added);
-            *kept <= total.saturating_add(added)
+            *received <= total.saturating_add(added)
         })
     }
 }
@@ -211,12 +211,13 @@ fn in_order(totals: &Totals, payment: &Linked) -> Option<(i64, i64)> {
 }
 
 /// Of these payments those whose whole money is beyond the price of the order, in their sequence,
-/// and what is too much besides, in minor units of the order's currency. What of them is `going` back already counts
-/// as gone. The bank decides about a disputed one.
+/// and what is too much besides, in minor units of the order's currency. What of them is `going` back already, and what a
+/// bank has taken, counts as gone. Those that are `kept_back` stay, whatever is too much.
 pub fn beyond_price<'a>(
     record: &Record,
     payments: impl IntoIterator<Item = &'a Linked>,
     is_going: impl Fn(&Linked) -> bool,
+    is_kept_back: impl Fn(&Linked) -> bool,
 ) -> (Vec<&'a Linked>, i64) {
     let totals = &record.totals.value;
     let kept = |payment: &'a Linked| {
@@ -225,11 +226,12 @@ pub fn beyond_price<'a>(
         (payment.cycle.is_first() && kept > 0).then_some((payment, kept))
     };
     let kept = payments.into_iter().filter_map(kept);
-    let (going, staying): (Vec<_>, Vec<_>) = kept.partition(|(payment, _)| is_going(payment));
+    let (going, staying): (Vec<_>, Vec<_>) =
+        kept.partition(|(payment, _)| is_going(payment) || payment.is_disputed);
     let going = going.iter().map(|(_, kept)| *kept);
     let mut too_much = going.fold(record.too_much(), i64::saturating_sub);
     let whole = staying.into_iter().filter(|(payment, kept)| {
-        let is_beyond = *kept <= too_much && !payment.is_disputed;
+        let is_beyond = *kept <= too_much && !is_kept_back(payment);
         too_much -= if is_beyond { *kept } else { 0 };
         is_beyond
     });
@@ -256,7 +258,9 @@ pub fn cycles(record: &Record, payments: &Payments) -> BTreeMap<Cycle, Settlemen
         .map(|cycle| {
             let mut settled = amounts(totals, payments, cycle);
             let reached = settled.reached();
-            let covers = reached > 0 && price.is_some_and(|price| reached >= price);
+            let is_certain = record.contradiction().is_none();
+            let reaches = price.is_some_and(|price| reached >= price);
+            let covers = reached > 0 && reaches && is_certain;
             settled.decide(covers, &payments.of(cycle));
             (cycle.clone(), settled)
         })

@@ -117,7 +117,8 @@ impl Record {
     /// True when it began a subscription and its first invoice was paid, whose payment it cannot name.
     pub fn is_paid_subscription(&self) -> bool {
         let is_paid = self.payment_status == Some(PaymentStatus::Paid);
-        is_paid && self.subscription.is_some() && self.payment_intent.is_none()
+        let costs = self.total.as_ref().is_some_and(|total| total.value > 0);
+        is_paid && costs && self.subscription.is_some() && self.payment_intent.is_none()
     }
 
     pub fn email(&self) -> Option<&str> {

@@ -223,14 +223,22 @@ impl Invoice {
                 self.credited
                     .extend(items.filter_map(|item| Some((item, start?))));
             }
-            if !line.is_of(subscription) || !line.is_billed().unwrap_or(self.is_of_worth()) {
+            // A price that is given back and billed anew, as for another quantity, lasts on.
+            let is_of_period = line.is_of(subscription);
+            let is_anew = line.is_proration() && !line.is_anothers(subscription);
+            let is_billed = line
+                .is_billed()
+                .unwrap_or(is_of_period && self.is_of_worth());
+            if !is_billed || !(is_of_period || is_anew) {
                 continue;
             }
             let period = line.period.object::<Period>();
             let period = period.at("data.object.lines.data[].period")?;
             let end = seconds(period.unwrap_or_default().end);
             let end = end.at("data.object.lines.data[].period.end")?;
-            latest = latest.max(end);
+            if is_of_period {
+                latest = latest.max(end);
+            }
             for (item, end) in line.items().into_iter().zip(std::iter::repeat(end)) {
                 let known = self.items.entry(item).or_default();
                 *known = end.map_or(*known, |end| end.max(*known));

@@ -79,7 +79,8 @@ impl Record {
 
     /// True when all of it went back, to the customer or to the customer's bank.
     pub fn is_all_back(&self) -> bool {
-        matches!(self.state(), State::Refunded | State::ChargedBack)
+        let gone = self.refunded().saturating_add(self.lost());
+        self.is_refunded_in_full() || (self.received > 0 && gone >= self.received)
     }
 
     /// True when money came in, even if that is only known because some of it went back.

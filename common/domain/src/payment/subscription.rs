@@ -30,9 +30,6 @@ pub struct Record {
     /// The id of the agreement that the subscription's licence belongs to.
     #[thing]
     pub pact_id: Option<Part<String>>,
-    /// The members of its events that could not be read.
-    #[thing]
-    pub unread: BTreeSet<String>,
     pub rest: Rest,
 }
 
@@ -58,7 +55,7 @@ pub struct Billed {
 
 things!(Billed);
 
-/// How many invoices of a subscription are kept: those of more than eight years of months.
+/// How many invoices of a subscription are kept: those of more than eight years of months. Those without a period go first.
 const INVOICES: usize = 100;
 
 impl Billed {
@@ -89,7 +86,6 @@ impl Record {
                 ended_at: subscription.ended_at,
                 customer: version.optional_part(subscription.customer.as_ref()),
                 pact_id: version.optional_part(subscription.pact_id.as_ref()),
-                unread: event.unread(),
                 ..Record::default()
             };
             return Some((&subscription.id, record));
@@ -98,7 +94,8 @@ impl Record {
             return None;
         };
         let id = invoice.subscription.as_deref()?;
-        if invoice.period_end.is_none() && !invoice.is_of_worth() {
+        let says_nothing = invoice.period_end.is_none() && invoice.credited.is_empty();
+        if says_nothing && !invoice.is_of_worth() {
             return None;
         }
         let billed = Billed {
@@ -108,13 +105,12 @@ impl Record {
             items: invoice.items.clone(),
             credited: invoice.credited.clone(),
         };
-        let pays = billed.end.is_some() || !billed.credited.is_empty();
+        let pays = billed.end.is_some() || !billed.items.is_empty() || !billed.credited.is_empty();
         let billed = pays.then(|| (invoice.id.clone(), billed));
         let record = Record {
             invoices: billed.into_iter().collect(),
             customer: version.optional_part(invoice.customer.as_ref()),
             pact_id: version.optional_part(invoice.pact_id.as_ref()),
-            unread: event.unread(),
             ..Record::default()
         };
         Some((id, record))
@@ -129,7 +125,8 @@ impl Record {
             }
         }
         while self.invoices.len() > INVOICES {
-            let oldest = self.invoices.iter().min_by_key(|(id, it)| (it.made, *id));
+            let by_age = |(id, it): &(&String, &Billed)| (it.end.is_some(), it.made, (*id).clone());
+            let oldest = self.invoices.iter().min_by_key(by_age);
             let oldest = oldest.map(|(id, _)| id.clone()).unwrap_or_default();
             self.invoices.remove(&oldest);
         }
@@ -139,7 +136,6 @@ impl Record {
         };
         newest(&mut self.customer, other.customer);
         newest(&mut self.pact_id, other.pact_id);
-        self.unread.extend(other.unread);
     }
 
     /// Until when it is paid, in Unix seconds. None if no invoice has paid for anything.

@@ -11,7 +11,7 @@ use serde_json::json;
 use store::audit::{self, By, NewEntry};
 use store::orders::records;
 use store::payments;
-use store::refunds::{self, NewRefund, State};
+use store::refunds::{self, NewRefund, Refund, State};
 use store::sql::Db;
 
 use super::update::OrderUpdate;
@@ -53,17 +53,22 @@ pub async fn give_back<'a>(
             ..
         },
     ] = &updates;
-    let going: BTreeSet<String> = refunds::of(&mut tx, key)
+    let (failed, going): (Vec<_>, Vec<_>) = refunds::of(&mut tx, key)
         .await?
         .into_iter()
-        .map(|it| it.payment_id)
-        .collect();
+        .partition(|refund| refund.state == State::Failed.into_str());
+    let of_any = |refunds: &[Refund], payment: &Linked| {
+        refunds.iter().any(|refund| refund.payment_id == payment.id)
+    };
     let ids = linked.linked.iter().map(|it| it.id.clone()).collect();
     let latest_first = payments::latest_first(&mut tx, ids).await?;
     let latest_first = latest_first
         .iter()
         .filter_map(|id| linked.linked.iter().find(|it| it.id == *id));
-    let (whole, rest) = beyond_price(record, latest_first, |payment| going.contains(&payment.id));
+    let is_going = |payment: &Linked| of_any(&going, payment);
+    // A refund that failed has a job of its own, which is run again.
+    let is_failed = |payment: &Linked| of_any(&failed, payment);
+    let (whole, rest) = beyond_price(record, latest_first, is_going, is_failed);
     let amount_of = |payment: &Linked| Money {
         minor: payment.left(),
         currency: payment.currency,

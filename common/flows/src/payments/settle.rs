@@ -33,7 +33,7 @@ pub(super) struct Affected {
     invoices: BTreeSet<String>,
     pub subscriptions: BTreeSet<String>,
     /// Payments that went back as a whole, or do not any more, and the invoices that they name.
-    turned: BTreeSet<String>,
+    pub turned: BTreeSet<String>,
     turned_invoices: BTreeSet<String>,
     /// Ids of refunds that have failed.
     failed_refunds: BTreeSet<String>,

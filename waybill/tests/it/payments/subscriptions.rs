@@ -27,6 +27,12 @@ fn line(price: &str, cents: i64, from: i64, to: i64) -> Value {
 fn billed(service: &Service, nth: i64, lines: &[Value]) -> Delivery {
     let mut invoice = invoice(&format!("in_{nth}"), "sub_1", 500, 30);
     invoice["created"] = json!(CREATED + nth * 86_400);
+    let total: i64 = lines
+        .iter()
+        .map(|line| line["amount"].as_i64().unwrap())
+        .sum();
+    invoice["total"] = json!(total);
+    invoice["amount_paid"] = json!(total.max(0));
     invoice["lines"]["data"] = json!(lines);
     event(service, "invoice.paid", nth, &invoice)
 }
@@ -101,6 +107,12 @@ async fn a_licence_of_one_item_lasts_as_long_as_what_is_billed_of_it() {
         &billed(&service, 30, &[line("price_pro", 900, 30, 60)]),
     )
     .await;
+    assert_eq!(ends(&service).await, both(60));
+    // Another quantity is billed at once: what is left is credited, and billed anew.
+    let mut anew = line("price_pro", 1800, 35, 60);
+    anew["parent"]["subscription_item_details"]["proration"] = json!(true);
+    let lines = [line("price_pro", -700, 35, 60), anew];
+    deliver(&service, &billed(&service, 35, &lines)).await;
     assert_eq!(ends(&service).await, both(60));
     // The item is taken off the subscription, and its rest is credited.
     deliver(
