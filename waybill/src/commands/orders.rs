@@ -4,6 +4,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use config::{Config, Mode, Settings};
+use domain::job::Queue;
 use domain::time::Timestamp;
 use flows::Context;
 use platform::clock::Clock;
@@ -207,7 +208,8 @@ async fn give_back(
     operator: &Operator,
 ) -> Result<()> {
     let found = find(db, order, shop).await?;
-    let config = Config::load(settings, Mode::Development)?;
+    // It needs what the worker needs that makes the refunds.
+    let config = Config::load(settings, Mode::Worker(Queue::Orders))?;
     if config.payment_api.is_none() {
         bail!(
             "PAYMENT_API_URL and PAYMENT_API_KEY are not set, so Waybill refunds nothing; \
