@@ -26,6 +26,15 @@ pub fn shop() -> &'static str {
 /// How many of the storefront's topics are about orders. They are the first ones.
 pub const ORDER_TOPICS: usize = Topic::VARIANTS.len();
 
+/// The topics of an order that is not deleted.
+pub const LIFE: [Topic; 5] = [
+    Topic::Create,
+    Topic::Updated,
+    Topic::Paid,
+    Topic::Fulfilled,
+    Topic::Cancelled,
+];
+
 pub fn storefront_topics() -> Vec<&'static str> {
     names(|kind| matches!(kind, job::Kind::Order(_) | job::Kind::Privacy(_)))
 }
@@ -53,6 +62,7 @@ pub fn storefront(topic: &str, seed: u64, now_unix_ms: i64) -> Option<String> {
             Topic::Paid => sale.order(now - 4, now - 2, &Stage::PAID),
             Topic::Fulfilled => sale.order(now - 4, now - 1, &Stage::FULFILLED),
             Topic::Cancelled => sale.order(now - 4, now, &Stage::CANCELLED),
+            Topic::Deleted => json!({"id": sale.id(Kind::Order, 0)}),
         },
         job::Kind::Privacy(topic) => match topic {
             privacy::Topic::DataRequest => sale.data_request(),

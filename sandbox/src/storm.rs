@@ -33,10 +33,7 @@ impl Default for Storm {
         Storm {
             orders: 100,
             first_seed: 1,
-            topics: sample::storefront_topics()[..sample::ORDER_TOPICS]
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            topics: sample::LIFE.map(|topic| topic.into_str().to_owned()).into(),
             repeat: 1..=3,
             seed: 1,
             shop: sample::shop().to_owned(),

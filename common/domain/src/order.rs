@@ -215,6 +215,7 @@ impl PresentFields {
             Topic::Paid => !self.financial_status,
             Topic::Fulfilled => !self.fulfillment_status,
             Topic::Cancelled => !self.cancelled_at,
+            Topic::Deleted => *self == PresentFields::default(),
             Topic::Create | Topic::Updated => false,
         }
     }

@@ -23,6 +23,8 @@ pub enum Reason {
     TotalBelowZero,
     /// The storefront gives the total in two currencies.
     CurrenciesDiffer,
+    /// It is gone from the shop, and was paid and not shipped.
+    Deleted,
     /// Several orders claim one agreement, so its payments are linked to none of them.
     AgreementClaimedTwice,
     /// The customer's bank has taken a payment back and has not decided, so nothing more is shipped.
@@ -40,7 +42,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 10] = *Reason::VARIANTS.as_array().unwrap();
+    pub const ALL: [Reason; 11] = *Reason::VARIANTS.as_array().unwrap();
 
     /// What people can do about it.
     pub fn mend(self) -> &'static str {
@@ -48,6 +50,7 @@ impl Reason {
             Reason::PaidAndOutstanding | Reason::TotalBelowZero | Reason::CurrenciesDiffer => {
                 "look at the order at the storefront; its next version that is right ends this"
             }
+            Reason::Deleted => "give back what was paid for it, or restore it at the storefront",
             Reason::AgreementClaimedTwice => {
                 "find out whose payment it is, and let the other order name another pact_id"
             }
@@ -76,6 +79,10 @@ pub fn of(record: &Record) -> Option<(Reason, Option<i64>)> {
         });
     if let (Some(reason), None) = (contradiction, &record.cancelled) {
         return Some((reason, total));
+    }
+    if record.is_deleted() && record.cancelled.is_none() {
+        let waits = !record.is_fulfilled() && record.kept() != Some(0);
+        return waits.then_some((Reason::Deleted, record.kept()));
     }
     match record.too_much() {
         _ if record.cancelled.is_some() => None,

@@ -38,7 +38,7 @@ fn every_topic_and_type_has_a_body_and_no_other_has() {
                 .all(|event_type| payment(event_type, seed, NOW).is_some())
         );
     }
-    assert_eq!(storefront("orders/delete", 7, NOW), None);
+    assert_eq!(storefront("orders/edited", 7, NOW), None);
     assert_eq!(payment("charge.failed", 7, NOW), None);
 }
 

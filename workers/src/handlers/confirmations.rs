@@ -36,6 +36,9 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
         Some((order, _)) if order.updated_at.unwrap_or(i64::MAX) < question.stated_at => {
             anyhow::bail!("the storefront's API is behind its webhooks; it is asked again later")
         }
+        None if question.topic == Topic::Deleted.into_str() => {
+            Verdict::Confirmed(Box::new(Record::deleted(job.created_at.0)))
+        }
         Some(_) | None => Verdict::Refuted,
     };
     Ok(Answer::Confirmation(verdict))
@@ -54,7 +57,7 @@ fn agrees(order: &Order, topic: &str) -> bool {
             )
         ),
         Ok(Topic::Fulfilled) => order.fulfillment_status == Some(FulfillmentStatus::Fulfilled),
-        Ok(Topic::Create | Topic::Updated) | Err(_) => false,
+        Ok(Topic::Create | Topic::Updated | Topic::Deleted) | Err(_) => false,
     }
 }
 

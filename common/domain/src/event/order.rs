@@ -76,7 +76,7 @@ pub enum OrderEvent {
     /// somebody must look at it, or nobody must any more
     #[serde(rename = "order.held")]
     Held {
-        /// why: `disputed`, `paid_in_part`, `paid_too_much`, `paid_later`, `paid_and_outstanding`,
+        /// why: `disputed`, `paid_in_part`, `paid_too_much`, `paid_later`, `deleted`, `paid_and_outstanding`,
         /// `total_below_zero`, `currencies_differ`; null: nobody must any more
         reason: Option<String>,
         /// what is too much, or the order's total

@@ -123,7 +123,12 @@ impl Kind {
         let internal = Source::Internal;
         match self {
             Kind::Order(
-                Topic::Create | Topic::Updated | Topic::Paid | Topic::Fulfilled | Topic::Cancelled,
+                Topic::Create
+                | Topic::Updated
+                | Topic::Paid
+                | Topic::Fulfilled
+                | Topic::Cancelled
+                | Topic::Deleted,
             ) => row(Orders, Source::Storefront, Writes, Nothing),
             Kind::Privacy(
                 privacy::Topic::DataRequest | privacy::Topic::Redact | privacy::Topic::ShopRedact,

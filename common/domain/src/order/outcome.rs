@@ -53,7 +53,7 @@ impl Record {
             FulfillmentState::Cancelled
         } else if self.is_fulfilled() {
             FulfillmentState::Fulfilled
-        } else if self.is_given_back() || self.cancellation().is_some() {
+        } else if self.is_given_back() || self.cancellation().is_some() || self.is_deleted() {
             FulfillmentState::Cancelled
         } else if self.to_ship().values().any(|units| *units > 0) {
             FulfillmentState::Requested
@@ -77,7 +77,8 @@ impl Record {
     /// total that it reaches. For an order without a list of lines, it is one unit of
     /// [`WHOLE_ORDER`].
     pub fn to_ship(&self) -> BTreeMap<i64, i64> {
-        let is_over = self.cancelled.is_some() || self.is_fulfilled() || self.is_given_back();
+        let is_gone = self.cancelled.is_some() || self.is_deleted();
+        let is_over = is_gone || self.is_fulfilled() || self.is_given_back();
         let waits = self.waits_until.is_some() || self.settled.is_disputed;
         // Of one whose total is certain, what the money of an earlier version pays for is shipped.
         let is_doubtful = self
@@ -132,6 +133,11 @@ impl Record {
 
     pub(super) fn is_open(&self) -> bool {
         self.open().values().any(|units| *units > 0)
+    }
+
+    /// True when the order is gone from the shop, and no version of it is newer.
+    pub fn is_deleted(&self) -> bool {
+        self.deleted_at.is_some_and(|at| at >= self.version.at)
     }
 
     /// True when the storefront last reported the order as fulfilled, unless it also reported
@@ -339,7 +345,8 @@ impl Shipped {
 /// `Fulfilled`, because no provider reports when a further cycle is shipped.
 pub fn cycle_state(record: &Record, settled: &Settlement) -> FulfillmentState {
     let is_back = settled.status == Some(FinancialStatus::Refunded);
-    if record.cancelled.is_some() || is_back || settled.is_disputed {
+    let is_gone = record.cancelled.is_some() || record.is_deleted();
+    if is_gone || is_back || settled.is_disputed {
         FulfillmentState::Cancelled
     } else if settled.covers && record.waits_until.is_none() {
         FulfillmentState::Requested

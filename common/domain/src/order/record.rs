@@ -283,6 +283,9 @@ pub struct Record {
     pub was_fulfilled: bool,
     /// The shipments by the storefront's id.
     pub shipments: BTreeMap<i64, Part<Shipment>>,
+    /// When it was last heard that the order is gone from the shop, in Unix milliseconds. A version
+    /// that is newer brings it back.
+    pub deleted_at: Option<i64>,
     /// What the payments of the order's agreement come to now.
     pub settled: Settlement,
     /// Only for a placeholder: until when it waits for the storefront's own order, in Unix
@@ -431,6 +434,15 @@ impl Record {
             agreement: Part::if_present(order.pact_id.is_some(), version, order.pact_id),
             cancelled,
             shipments: shipments.collect(),
+            deleted_at: by_topic(Topic::Deleted).then_some(received_at),
+            ..Record::default()
+        }
+    }
+
+    /// The record of an order that is gone from the shop since this time, in Unix milliseconds.
+    pub fn deleted(at: i64) -> Self {
+        Record {
+            deleted_at: Some(at),
             ..Record::default()
         }
     }
@@ -476,6 +488,7 @@ impl Record {
         self.was_paid |= other.was_paid;
         self.was_fulfilled |= other.was_fulfilled;
         self.is_test |= other.is_test;
+        self.deleted_at = self.deleted_at.max(other.deleted_at);
         for (id, shipment) in other.shipments {
             self.shipments.entry(id).or_default().merge(shipment);
         }

@@ -27,6 +27,9 @@ pub enum Topic {
     Fulfilled,
     #[strum(serialize = "orders/cancelled")]
     Cancelled,
+    /// It is gone from the shop, or at WooCommerce in its trash. The body has nothing but its id.
+    #[strum(serialize = "orders/delete")]
+    Deleted,
 }
 
 impl Topic {

@@ -112,7 +112,7 @@ fn order() -> Value {
         "unread": ["note"],
         "was_paid": true,
         "was_fulfilled": true,
-        "is_test": true,
+        "is_test": true, "deleted_at": 7,
         "shipments": {"5": part(&json!({
             "status": "success", "carrier": "Post", "lines": [[1, 2]],
             "tracking": [{"number": "T-1", "url": "https://post.example/ada"}],

@@ -1,5 +1,8 @@
 //! The tests of the crate `domain`.
 
+// The JSON of a whole record takes more steps than the compiler's 128.
+#![recursion_limit = "256"]
+
 mod agreement_history;
 mod api_key;
 mod carrier;

@@ -59,7 +59,7 @@ pub struct Order {
     /// how much.
     #[schema(example = "0.00")]
     pub owed: Option<String>,
-    /// Why somebody must look at it: `disputed`, `paid_in_part`, `paid_too_much`, `paid_later`, or what
+    /// Why somebody must look at it: `disputed`, `paid_in_part`, `paid_too_much`, `paid_later`, `deleted`, or what
     /// contradicts itself in its body: `paid_and_outstanding`, `total_below_zero`, `currencies_differ`. Null:
     /// nobody must.
     #[schema(example = "paid_too_much")]

@@ -722,6 +722,76 @@ async fn an_order_that_contradicts_itself_is_held_until_a_newer_version_does_not
 }
 
 #[tokio::test]
+async fn an_order_that_is_deleted_is_called_off_and_what_was_paid_for_it_is_held() {
+    // A deletion has the time at which it came.
+    let service = service().manual_clock().start().await;
+    let key = service.api_key().await;
+    let deleted = |id: i64| order_delivery("orders/delete", &json!({"id": id}));
+    let paid = |id: i64| order_delivery("orders/create", &body(id, 1, "paid"));
+    // Whichever comes first.
+    for (id, steps) in [(1, [paid(1), deleted(1)]), (2, [deleted(2), paid(2)])] {
+        for step in &steps {
+            deliver(&service, step).await;
+        }
+        let order = shown(&service, &key, SHOP, id).await;
+        assert_eq!(
+            (&order["fulfillment"]["state"], &order["held"]),
+            (&json!("cancelled"), &json!("deleted")),
+            "{id}"
+        );
+        assert_eq!(refunds(&order), []);
+    }
+    let both = [("1", 2), ("2", 1)];
+    assert_eq!(
+        told(&service, 1).await,
+        [word("requested", &both), word("cancelled", &both)]
+    );
+    assert_eq!(told(&service, 2).await, []);
+    let held = listed_by(&service, &["orders", "held"]).await;
+    assert_eq!(
+        (&held[0]["reason"], &held[0]["amount"]),
+        (&json!("deleted"), &json!("30.00"))
+    );
+    // It comes back with a newer version.
+    let restored = with(
+        body(1, 1, "paid"),
+        &json!({"updated_at": "2027-06-01T12:00:00Z"}),
+    );
+    deliver(&service, &order_delivery("orders/updated", &restored)).await;
+    assert_eq!(state(&service, &key, 1).await, "requested");
+    // One that was shipped is tidied away, and one that nobody has paid.
+    let shipped = with(
+        body(3, 1, "paid"),
+        &json!({"fulfillment_status": "fulfilled"}),
+    );
+    for (id, first, expected) in [
+        (3, shipped, "fulfilled"),
+        (4, body(4, 1, "pending"), "cancelled"),
+    ] {
+        deliver(&service, &order_delivery("orders/create", &first)).await;
+        deliver(&service, &deleted(id)).await;
+        let order = shown(&service, &key, SHOP, id).await;
+        assert_eq!(
+            (&order["fulfillment"]["state"], &order["held"]),
+            (&json!(expected), &Value::Null)
+        );
+    }
+    // The topic is not signed: with another body it deletes nothing.
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(5, 1, "paid")),
+    )
+    .await;
+    deliver(
+        &service,
+        &order_delivery("orders/delete", &body(5, 1, "paid")),
+    )
+    .await;
+    assert_eq!(state(&service, &key, 5).await, "requested");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_payment_with_an_odd_member_counts_and_says_which_one_it_is() {
     let service = service().start().await;
     let key = service.api_key().await;

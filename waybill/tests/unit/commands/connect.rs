@@ -48,11 +48,16 @@ fn every_provider_has_a_page_a_secret_and_topics() {
 #[test]
 fn the_topics_are_those_of_the_provider_that_something_is_done_with() {
     let topics = |name| guided(name, &[]).topics;
-    assert_eq!(topics("shopify").len(), 8);
+    assert_eq!(topics("shopify").len(), 9);
     assert!(topics("shopify").contains(&"customers/redact"));
     assert_eq!(
         topics("woocommerce"),
-        ["order.created", "order.updated", "order.restored"]
+        [
+            "order.created",
+            "order.updated",
+            "order.restored",
+            "order.deleted"
+        ]
     );
     assert!(topics("standard-webhooks").contains(&"shop.redact"));
     let stripe = topics("stripe");

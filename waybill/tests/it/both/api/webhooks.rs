@@ -248,7 +248,7 @@ async fn every_topic_and_event_type_becomes_a_job_of_its_queue() {
     let queued = async |sql| service.count(sql).await;
     assert_eq!(
         queued("select count(*) as n from jobs where queue = 'orders' and state = 'ready'").await,
-        5
+        6
     );
     assert_eq!(
         queued("select count(*) as n from jobs where queue = 'payments' and state = 'ready'").await,
