@@ -285,7 +285,7 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     let paid_invoices: Vec<String> = of_payment.map(|it| it.id.clone()).collect();
     let of_subscriptions = gathered.subscriptions.keys().cloned();
     affected.subscriptions.extend(of_subscriptions);
-    // Of an invoice and the refund of its payment that come at the same time, the second sees the first.
+    // An invoice and the refund of its payment may come at the same time, and the second of them then sees the first.
     let payments = invoices.iter().filter_map(|it| it.payment_id.clone());
     let payments: Vec<String> = payments.chain(affected.turned.iter().cloned()).collect();
     store::payments::lock_agreements(tx, payments).await?;

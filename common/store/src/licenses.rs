@@ -64,6 +64,15 @@ impl License {
         self.claimable_until.is_some_and(|until| until <= now)
     }
 
+    /// The subscription that extends it, with the item of it that carries the tier: `sub_1/price_2`.
+    pub fn paid_by(&self) -> Option<String> {
+        let id = self.subscription_id.as_ref()?;
+        Some(match &self.subscription_item {
+            None => id.clone(),
+            Some(item) => format!("{id}/{item}"),
+        })
+    }
+
     /// The licence as a candidate that competes with others, with the grace period for one that a
     /// subscription extends. None for a revoked licence.
     pub fn candidate(&self, grace: Duration) -> Option<Candidate> {

@@ -157,14 +157,15 @@ pub async fn withdraw(tx: &mut Tx, key: &OrderKey, payment_id: Option<&str>) -> 
     .await
 }
 
-/// Deletes what no job has begun to ask the provider for.
-pub async fn withdraw_untried(tx: &mut Tx, key: &OrderKey) -> Result<()> {
-    tx.query(
+/// Deletes a request for a refund that is not owed any more, and that the provider has not made.
+pub async fn drop_request(db: &Db, key: &OrderKey, payment_id: &str) -> Result<()> {
+    db.transact(
         "delete from refunds
-         where shop = $1 and order_id = $2 and state = 'requested' and tried_at is null",
+         where shop = $1 and order_id = $2 and payment_id = $3 and state = 'requested'",
     )
     .bind(key.0.as_str())
     .bind(key.1)
+    .bind(payment_id)
     .done()
     .await
 }

@@ -62,12 +62,12 @@ pub fn table<R>(visit: &Visit<R>, licenses: &[License]) -> Table {
 }
 
 fn subscription(license: &License) -> Cell {
-    let (id, item) = (&license.subscription_id, &license.subscription_item);
-    let item = item
-        .as_ref()
-        .map_or_else(String::new, |item| format!("/{item}"));
-    id.as_ref().map_or(Cell::None, |id| {
-        Cell::link(format!("{id}{item}"), shown::subscription(id))
+    let id = license.subscription_id.as_deref();
+    id.map_or(Cell::None, |id| {
+        Cell::link(
+            license.paid_by().unwrap_or_default(),
+            shown::subscription(id),
+        )
     })
 }
 

@@ -253,13 +253,7 @@ async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> 
         ("STATE", &|license| when.state(license)),
         ("OF", &|license| owner(license, when.now)),
         ("UNTIL", &|license| until(license, when)),
-        ("SUBSCRIPTION", &|license| {
-            let (id, item) = (&license.subscription_id, &license.subscription_item);
-            let item = item
-                .as_ref()
-                .map_or_else(String::new, |item| format!("/{item}"));
-            or_none(id.as_ref().map(|id| format!("{id}{item}")))
-        }),
+        ("SUBSCRIPTION", &|license| or_none(license.paid_by())),
     ]);
     table::print(&table.render())
 }

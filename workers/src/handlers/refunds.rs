@@ -8,14 +8,15 @@
 
 use anyhow::Result;
 use domain::job::Job;
+use domain::order::OrderKey;
 use flows::outbox::Outbox;
 use flows::refunds::{self, RefundJob};
 use platform::clock::Clock;
 use providers::CallFailure;
 use providers::payment::{IdempotencyKey, Refunded};
-use store::payments;
 use store::refunds::{self as rows, State};
 use store::sql::{self, Db, Tx};
+use store::{orders, payments};
 
 use super::{Answer, KEYS_A_RUN, Providers};
 use crate::failure::call_failed;
@@ -46,6 +47,10 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
                 return Ok(Answer::Refund(found));
             }
         }
+        if !is_owed(db, &key).await? {
+            rows::drop_request(db, &key, payment_id).await?;
+            return Ok(Answer::NotAsked);
+        }
         let answer = provider.refund(payment_id, key.1, idempotency_key).await;
         if let Err(CallFailure::Stored { .. }) = answer {
             idempotency_key.number += 1;
@@ -58,6 +63,13 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
         }
         return Ok(Answer::Refund(answer.map_err(call_failed)?));
     }
+}
+
+/// Whether a refund is still owed: that of a cancelled order is withdrawn where it is not, and an order that was paid twice
+/// may have been given back in another way meanwhile.
+async fn is_owed(db: &Db, key: &OrderKey) -> Result<bool> {
+    let order = orders::record(db, key).await?;
+    Ok(order.is_some_and(|order| order.cancelled.is_some() || order.too_much() > 0))
 }
 
 /// Writes the provider's answer.

@@ -80,7 +80,8 @@ impl Record {
         let is_gone = self.cancelled.is_some() || self.is_deleted();
         let is_over = is_gone || self.is_fulfilled() || self.is_given_back();
         let waits = self.waits_until.is_some() || self.settled.is_disputed;
-        // Of one whose total is certain, what the money of an earlier version pays for is shipped.
+        // An order that is paid with a part outstanding has a total that is certain, so the units of
+        // an earlier version that its money pays for are still shipped.
         let is_doubtful = self
             .contradiction()
             .is_some_and(|it| it != Contradiction::PaidAndOutstanding);

@@ -210,9 +210,9 @@ fn in_order(totals: &Totals, payment: &Linked) -> Option<(i64, i64)> {
     Some((convert(received)?, convert(payment.refunded)?))
 }
 
-/// Of these payments those whose whole money is beyond the price of the order, in their sequence,
-/// and what is too much besides, in minor units of the order's currency. What of them is `going` back already, and what a
-/// bank has taken, counts as gone. Those that are `kept_back` stay, whatever is too much.
+/// Chooses the payments whose whole money is beyond the price of the order, in the sequence in which they are given, and
+/// says what is too much besides, in minor units of the order's currency. A payment that is `going` back already, or that a
+/// bank has taken, counts as gone. A payment that is `kept_back` stays, whatever is too much.
 pub fn beyond_price<'a>(
     record: &Record,
     payments: impl IntoIterator<Item = &'a Linked>,

@@ -79,8 +79,8 @@ pub(crate) fn is_marked(in_utc: Field, of_site: Field, of_others: Field) -> bool
     in_utc.is_present() || (of_site.is_present() && !of_others.is_present())
 }
 
-/// A time in UTC, or else the one of the site's zone, which is taken as if it were UTC. It tells the
-/// versions of an order apart but for the hour that a change of the clock repeats.
+/// A time in UTC, or else the one of the site's zone, which is taken as if it were UTC. The versions
+/// of an order are in the right sequence by it, except in the hour that a change of the clock repeats.
 pub(crate) fn time<'a>(in_utc: Field<'a>, of_site: Field<'a>) -> Field<'a> {
     if in_utc.is_present() { in_utc } else { of_site }
 }

@@ -25,7 +25,7 @@ pub struct Invoice {
     pub period_end: Option<i64>,
     /// The same for each price and product of these lines.
     pub items: BTreeMap<String, i64>,
-    /// From when the time of a price or product is given back, in Unix seconds.
+    /// The time from which each price or product is given back, in Unix seconds.
     pub credited: BTreeMap<String, i64>,
     /// True when it gives the price of time back that was paid before and will not be used, as after a change to another
     /// interval. Then what earlier invoices paid for counts no more.

@@ -48,7 +48,7 @@ pub struct Billed {
     /// The end of each price and product.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub items: BTreeMap<String, i64>,
-    /// From when the time of a price or product is given back.
+    /// The time from which each price or product is given back.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub credited: BTreeMap<String, i64>,
 }

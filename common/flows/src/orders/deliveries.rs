@@ -1,4 +1,4 @@
-//! The deliveries of the five order topics. Each carries the whole order and any may come first, so
+//! The deliveries of the order topics. Each but a deletion carries the whole order and any may come first, so
 //! one handler is enough for all of them: [`prepare`] reads a body into a record, and [`apply`]
 //! merges the records of a message with what is known.
 

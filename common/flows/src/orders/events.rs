@@ -97,9 +97,6 @@ pub(super) async fn follow(
     } else if record.cancelled.is_none() && before.is_some_and(|it| it.cancelled.is_some()) {
         stock::restock(outbox, tx, key, record).await?;
         store::refunds::withdraw(tx, key, None).await?;
-    } else if record.too_much() == 0 && before.is_some_and(|it| it.too_much() > 0) {
-        // What an operator gave back of it is not too much any more.
-        store::refunds::withdraw_untried(tx, key).await?;
     }
     Ok(())
 }

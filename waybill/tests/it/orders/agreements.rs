@@ -90,7 +90,7 @@ fn once(of: &[(i64, &str)]) -> BTreeMap<(String, String), usize> {
         .collect()
 }
 
-fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
+pub fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     match items {
         [] => vec![Vec::new()],
         _ => (0..items.len())

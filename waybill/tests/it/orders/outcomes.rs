@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use domain::job::State;
 use domain::signature::sign_storefront;
-use sandbox::{PAYMENT_KEY, Sandbox};
+use sandbox::{Fault, PAYMENT_KEY, Sandbox};
 use serde_json::{Value, json};
 use store::orders::checkout_key;
 
+use super::agreements::permutations;
 use crate::api::profiles::api;
 use crate::both::orders::providers::{
     REFUND, capture, deliver_without_waiting, job, now, sandbox, with_payment,
@@ -17,7 +18,7 @@ use crate::support::delivery::{Delivery, SHOP, payment_at};
 use crate::support::operator::{json as listed_by, refused, said};
 use crate::support::order::{
     CAPTURED, at, body, cancelled, captured, deliver, events, naming_agreement, order_delivery,
-    shown, with,
+    post_all, shown, with,
 };
 use crate::support::payment::{CREATED, charge, event, intent, invoice, session};
 use crate::support::{STOREFRONT_SECRET, Service, eventually, service};
@@ -48,7 +49,7 @@ fn refunds(order: &Value) -> Vec<(Value, Value, Value)> {
 }
 
 /// What a warehouse hears that follows the events: the last word of each, and the units by line.
-async fn told(service: &Service, id: i64) -> Vec<(String, Vec<(String, Value)>)> {
+async fn to_warehouse(service: &Service, id: i64) -> Vec<(String, Vec<(String, Value)>)> {
     let events = events(service.db(), SHOP, id).await.into_iter();
     let of_shipping = events.filter_map(|(kind, body)| {
         let word = kind.strip_prefix("order.fulfillment_")?.to_owned();
@@ -105,7 +106,7 @@ async fn an_order_that_a_late_payment_brings_back_is_shipped_and_not_given_back(
         "nothing is asked for"
     );
     assert_eq!(
-        told(&service, 7).await,
+        to_warehouse(&service, 7).await,
         [
             word("requested", &[("1", 3)]),
             word("cancelled", &[("1", 3)]),
@@ -223,7 +224,7 @@ async fn units_that_are_not_to_be_shipped_any_more_are_called_off_by_line() {
         deliver(&service, &delivery).await;
     }
     assert_eq!(
-        told(&service, 1).await,
+        to_warehouse(&service, 1).await,
         [
             word("requested", &[("1", 3)]),
             word("reduced", &[("1", 1)]),
@@ -257,12 +258,15 @@ async fn what_a_payment_pays_for_stays_requested_when_something_is_added() {
     deliver(&service, &with_more(2, "50.00")).await;
     assert_eq!(state(&service, &key, 1).await, "requested");
     let first = word("requested", &[("1", 2), ("2", 1)]);
-    assert_eq!(told(&service, 1).await, std::slice::from_ref(&first));
+    assert_eq!(
+        to_warehouse(&service, 1).await,
+        std::slice::from_ref(&first)
+    );
     let rest = intent("pi_2", "succeeded", 2000, Some("p1"));
     let rest = event(&service, "payment_intent.succeeded", 2, &rest);
     deliver(&service, &rest).await;
     assert_eq!(
-        told(&service, 1).await,
+        to_warehouse(&service, 1).await,
         [first, word("requested", &[("3", 1)])]
     );
     service.stop().await;
@@ -286,7 +290,7 @@ async fn an_order_on_terms_or_on_delivery_is_shipped_before_it_is_paid() {
         let paid = with(body(id, 2, "paid"), &fields);
         deliver(&service, &order_delivery("orders/paid", &paid)).await;
         let once = [word("requested", &[("1", 2), ("2", 1)])];
-        assert_eq!(told(&service, id).await, once, "{fields}");
+        assert_eq!(to_warehouse(&service, id).await, once, "{fields}");
     }
     // Whoever pays on delivery has paid nothing when it is cancelled.
     deliver(&service, &woo(1, "processing", &json!({}))).await;
@@ -348,11 +352,14 @@ async fn lines_of_a_service_that_ships_them_are_not_requested() {
     let mixed = lines(vec![line(1, "manual"), line(2, "Sample-Warehouse")]);
     let paid = with(body(1, 1, "paid"), &mixed);
     deliver(&service, &order_delivery("orders/paid", &paid)).await;
-    assert_eq!(told(&service, 1).await, [word("requested", &[("1", 2)])]);
+    assert_eq!(
+        to_warehouse(&service, 1).await,
+        [word("requested", &[("1", 2)])]
+    );
     let theirs = lines(vec![line(1, "sample-warehouse")]);
     let paid = with(body(2, 1, "paid"), &theirs);
     deliver(&service, &order_delivery("orders/paid", &paid)).await;
-    assert_eq!(told(&service, 2).await, []);
+    assert_eq!(to_warehouse(&service, 2).await, []);
     assert_eq!(state(&service, &key, 2).await, "initiated");
     service.stop().await;
 }
@@ -372,7 +379,7 @@ async fn a_test_order_is_marked_and_not_requested() {
         (&json!(true), &json!("paid"))
     );
     assert_eq!(order["fulfillment"]["state"], "initiated");
-    assert_eq!(told(&service, 1).await, []);
+    assert_eq!(to_warehouse(&service, 1).await, []);
     let said = said(&service, &["orders", "show", "1"]).await;
     assert!(said.contains("yes, not shipped"), "{said}");
     let real = with(body(2, 1, "paid"), &json!({"test": false}));
@@ -394,7 +401,10 @@ async fn an_order_with_a_number_that_cannot_be_read_is_kept_and_shipped() {
     let order = shown(&service, &key, SHOP, 7).await;
     assert_eq!(order["line_items"][0]["quantity"], Value::Null);
     let lines = vec![("1".to_owned(), Value::Null), ("2".to_owned(), json!(2))];
-    assert_eq!(told(&service, 7).await, [("requested".to_owned(), lines)]);
+    assert_eq!(
+        to_warehouse(&service, 7).await,
+        [("requested".to_owned(), lines)]
+    );
     service.stop().await;
 }
 
@@ -511,7 +521,7 @@ async fn an_order_that_is_paid_twice_or_disputed_is_held_and_somebody_hears() {
         (&order["held"], &order["line_items"][0]["to_ship"]),
         (&json!("disputed"), &json!(0))
     );
-    let told: Vec<(Value, Value)> = events(service.db(), SHOP, 1)
+    let held: Vec<(Value, Value)> = events(service.db(), SHOP, 1)
         .await
         .into_iter()
         .filter(|(kind, _)| kind == "order.held")
@@ -519,7 +529,7 @@ async fn an_order_that_is_paid_twice_or_disputed_is_held_and_somebody_hears() {
         .collect();
     let thirty = json!("30.00");
     assert_eq!(
-        told,
+        held,
         [
             (json!("paid_too_much"), thirty.clone()),
             (Value::Null, Value::Null),
@@ -532,7 +542,8 @@ async fn an_order_that_is_paid_twice_or_disputed_is_held_and_somebody_hears() {
 /// A service with a payment provider, and an order of 30.00 that these payments of 30.00 have paid.
 async fn paid_by(payments: &[i64]) -> (Sandbox, Service) {
     let sandbox = sandbox().await;
-    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    let options = service().manual_clock();
+    let service = with_payment(options, &sandbox, PAYMENT_KEY).start().await;
     let order = with(body(1, 1, "pending"), &naming_agreement("p1"));
     deliver(&service, &order_delivery("orders/create", &order)).await;
     for nth in payments {
@@ -589,6 +600,41 @@ async fn what_was_paid_twice_is_given_back_by_one_command() {
         log.contains("order.given_back") && log.contains("operator:ann"),
         "{log}"
     );
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_too_much_no_more_when_the_provider_answers_again_is_not_given_back() {
+    let (sandbox, service) = paid_by(&[1, 2]).await;
+    let key = service.api_key().await;
+    let faults = &sandbox.payment().fault_injector;
+    // The call is deferred.
+    faults.fail(Fault::Status(401));
+    let given = said(&service, &["orders", "give-back", "1"]).await;
+    assert!(
+        given.starts_with("30.00 USD of pi_2 are refunded"),
+        "{given}"
+    );
+    eventually("it is asked for", async || faults.requests() > 0).await;
+    // Somebody gives the other payment back at the provider.
+    let back = event(
+        &service,
+        "charge.refunded",
+        3,
+        &charge("pi_1", CAPTURED, CAPTURED),
+    );
+    post_all(&service, &[back]).await;
+    eventually("it is not too much any more", async || {
+        shown(&service, &key, SHOP, 1).await["held"] == Value::Null
+    })
+    .await;
+    faults.clear_faults();
+    service.pass(Duration::from_mins(2)).await;
+    service.settled().await;
+    assert_eq!(refunds(&shown(&service, &key, SHOP, 1).await), []);
+    assert_eq!(sandbox.payment().refunds().len(), 0);
+    assert_eq!(service.jobs(State::Dead).await, 0);
     service.stop().await;
     sandbox.stop().await;
 }
@@ -743,10 +789,10 @@ async fn an_order_that_is_deleted_is_called_off_and_what_was_paid_for_it_is_held
     }
     let both = [("1", 2), ("2", 1)];
     assert_eq!(
-        told(&service, 1).await,
+        to_warehouse(&service, 1).await,
         [word("requested", &both), word("cancelled", &both)]
     );
-    assert_eq!(told(&service, 2).await, []);
+    assert_eq!(to_warehouse(&service, 2).await, []);
     let held = listed_by(&service, &["orders", "held"]).await;
     assert_eq!(
         (&held[0]["reason"], &held[0]["amount"]),
@@ -948,7 +994,7 @@ async fn requests(service: &Service) -> Vec<String> {
 
 #[tokio::test]
 async fn a_session_whose_intent_names_the_order_is_no_purchase_of_its_own() {
-    for sequence in sequences(3) {
+    for sequence in permutations(&[0, 1, 2]) {
         let service = service().start().await;
         let key = service.api_key().await;
         let deliveries = [
@@ -985,21 +1031,6 @@ async fn a_session_whose_intent_names_the_order_is_no_purchase_of_its_own() {
     }
 }
 
-/// Every sequence of some deliveries.
-pub fn sequences(length: usize) -> Vec<Vec<usize>> {
-    let Some(last) = length.checked_sub(1) else {
-        return vec![Vec::new()];
-    };
-    let insert = |sequence: Vec<usize>| {
-        (0..length).map(move |at| {
-            let mut longer = sequence.clone();
-            longer.insert(at, last);
-            longer
-        })
-    };
-    sequences(last).into_iter().flat_map(insert).collect()
-}
-
 #[tokio::test]
 async fn a_session_whose_subscription_names_the_order_is_no_purchase_of_its_own() {
     for (has_order, names) in [
@@ -1007,7 +1038,7 @@ async fn a_session_whose_subscription_names_the_order_is_no_purchase_of_its_own(
         (true, "subscription"),
         (false, "invoice"),
     ] {
-        for sequence in sequences(if has_order { 3 } else { 2 }) {
+        for sequence in permutations(if has_order { &[0, 1, 2] } else { &[0, 1] }) {
             let service = service().start().await;
             let key = service.api_key().await;
             let named = json!({"pact_id": "1001"});

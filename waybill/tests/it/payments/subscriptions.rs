@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 use serde_json::{Value, json};
 use store::licenses;
 
-use crate::orders::outcomes::sequences;
+use crate::orders::agreements::permutations;
 use crate::support::delivery::Delivery;
 use crate::support::operator::{json as done_by, refused};
 use crate::support::order::deliver;
@@ -127,7 +127,7 @@ async fn a_licence_of_one_item_lasts_as_long_as_what_is_billed_of_it() {
 #[tokio::test]
 async fn a_period_whose_payment_went_back_is_not_paid_in_whatever_sequence() {
     for generation in ["before 2025-03-31", "since"] {
-        for sequence in sequences(4) {
+        for sequence in permutations(&[0, 1, 2, 3]) {
             let service = service().manual_clock().start().await;
             let names_payment = generation == "before 2025-03-31";
             let mut second = invoice("in_2", "sub_1", 500, 60);

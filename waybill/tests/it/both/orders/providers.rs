@@ -253,6 +253,28 @@ async fn what_the_storefront_does_not_confirm_moves_neither_money_nor_goods_and_
 }
 
 #[tokio::test]
+async fn a_deletion_counts_when_the_storefront_has_the_order_no_more() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).manual_clock().start().await;
+    for id in [1, 2] {
+        let order = body(id, 1, "pending");
+        deliver(&service, &order_delivery("orders/create", &order)).await;
+    }
+    stands(&sandbox, &body(1, 1, "pending"));
+    for id in [1, 2] {
+        let deleted = json!({"id": id});
+        deliver(&service, &order_delivery("orders/delete", &deleted)).await;
+    }
+    assert_eq!(state(&service, 1).await.0, "initiated");
+    assert_eq!(state(&service, 2).await.0, "cancelled");
+    assert_eq!(
+        refuted(&service).await,
+        [(1, "orders/delete".to_owned(), 1)]
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_question_waits_for_a_storefront_that_is_behind_or_does_not_answer() {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).manual_clock().start().await;

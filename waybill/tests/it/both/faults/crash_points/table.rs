@@ -212,6 +212,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("store::bulk_operations::change", ONE_CHANGE),
     ("store::bulk_operations::confirm", ONE_CHANGE),
     ("store::bulk_operations::note_error", ONE_ROW),
+    (
+        "store::refunds::drop_request",
+        "A request that is not owed any more: the next run of its job drops it.",
+    ),
     ("store::confirmed_tokens::delete", ONE_ROW),
     ("store::confirmed_tokens::forget", OLD_ROWS),
     ("store::confirmed_tokens::note", ONE_ROW),
