@@ -78,6 +78,8 @@ pub struct Delivery {
     /// The hash of the body, where the signature does not say to which id it belongs.
     pub body_hash: Option<BodyHash>,
     pub budget: ByteBudgetPermit,
+    /// The connected account of the payment provider that it is of.
+    pub account: Option<String>,
     /// Why the delivery has no effect although its topic or type has a handler.
     pub not_understood: Option<&'static str>,
 }
@@ -166,6 +168,7 @@ async fn read_storefront(
         job,
         body_hash: is_id_apart.then(|| BodyHash::of(sha256)),
         budget,
+        account: None,
         not_understood: is_sample.then_some(SAMPLE),
     }))
 }
@@ -234,6 +237,7 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
         job,
         body_hash: None,
         budget,
+        account: event.account,
         not_understood,
     })
 }

@@ -74,6 +74,8 @@ errors! {
     /// A delivery cannot be stored now. Waybill then does not know whether it is a duplicate
     /// either.
     NotAccepted: SERVICE_UNAVAILABLE Deduplication "unavailable" "Not accepted, try again later";
+    /// The shop or the account of a delivery has its share of what waits to be stored.
+    OverShare: SERVICE_UNAVAILABLE Deduplication "share" "Not accepted, try again later";
     /// The database does not answer.
     Unavailable: SERVICE_UNAVAILABLE - "unavailable" "Temporarily unavailable, try again later";
     /// The database may not be served: it does not know every erasure of the journal, or nobody
@@ -291,7 +293,7 @@ impl Error {
                 let begun = u64::from(wait.subsec_nanos() > 0);
                 Some((wait.as_secs() + begun).max(1))
             }
-            Error::NotAccepted | Error::Unavailable => Some(2),
+            Error::NotAccepted | Error::OverShare | Error::Unavailable => Some(2),
             Error::TooManyWait => Some(5),
             Error::NotServed => Some(30),
             Error::LoginNotSetUp
@@ -384,8 +386,11 @@ impl From<Error> for LoginErrorBody {
 }
 
 impl From<Unavailable> for Error {
-    fn from(_: Unavailable) -> Self {
-        Error::NotAccepted
+    fn from(unavailable: Unavailable) -> Self {
+        match unavailable {
+            Unavailable::NotStored => Error::NotAccepted,
+            Unavailable::OverShare => Error::OverShare,
+        }
     }
 }
 

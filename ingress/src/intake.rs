@@ -4,7 +4,8 @@
 //! There is no timer: an idle service commits a single delivery at once, and a busy one commits
 //! hundreds with two statements and one flush to disk. Batches are stored by tasks of their own,
 //! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
-//! deliveries are limited, and beyond that the answer is 503 at once.
+//! deliveries are limited, and beyond that the answer is 503 at once. A shop or an account may have as many waiting as there
+//! is room left for others, and a batch takes one of each in turn, so nobody who sends very many keeps others out.
 //!
 //! Privacy requests have batches of their own. Each is also written to the audit, whose log one
 //! transaction at a time goes on with, and no other delivery waits for that.
@@ -15,9 +16,10 @@
 //! after the commit, by a task of its own; if a notification fails, the sweep finds the job, only
 //! later.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bus::{Bus, JobRef, MAX_JOBS_PER_MESSAGE};
@@ -26,6 +28,7 @@ use domain::privacy::Keys;
 use futures_util::stream::{self, StreamExt};
 use platform::clock::Clock;
 use platform::crash_point::{self, Point};
+use platform::lock::lock;
 use platform::task;
 use process::Parts;
 use store::audit;
@@ -88,7 +91,12 @@ pub enum Verdict {
 
 /// The error that a delivery was not stored. Its id is not remembered either.
 #[derive(Debug)]
-pub struct Unavailable;
+pub enum Unavailable {
+    /// There is no room, or the database does not take it.
+    NotStored,
+    /// Its shop or account has more waiting than there is room left for others.
+    OverShare,
+}
 
 /// The intake as handlers see it. All clones put deliveries into the same batches.
 #[derive(Clone)]
@@ -100,12 +108,12 @@ pub struct Intake {
 /// Where deliveries wait for their batch.
 #[derive(Clone)]
 struct Lanes {
-    privacy: mpsc::Sender<Waiting>,
-    others: mpsc::Sender<Waiting>,
+    privacy: Lane,
+    others: Lane,
 }
 
 impl Lanes {
-    fn of(&self, queue: Queue) -> &mpsc::Sender<Waiting> {
+    fn of(&self, queue: Queue) -> &Lane {
         match queue {
             Queue::Privacy => &self.privacy,
             Queue::Orders | Queue::Payments | Queue::Endpoints => &self.others,
@@ -113,7 +121,79 @@ impl Lanes {
     }
 }
 
+#[derive(Clone)]
+struct Lane {
+    waiting: mpsc::Sender<Waiting>,
+    shares: Arc<Shares>,
+}
+
+impl Lane {
+    fn new() -> (Self, mpsc::Receiver<Waiting>) {
+        let (waiting, received) = mpsc::channel(WAITING);
+        let shares = Arc::default();
+        (Lane { waiting, shares }, received)
+    }
+}
+
+/// The shop or account of deliveries, as a hash.
+type Sender = u64;
+
+/// How many deliveries of each sender wait for their batch, or for its commit.
+#[derive(Default)]
+struct Shares {
+    hasher: RandomState,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    of: HashMap<Sender, usize>,
+}
+
+impl Shares {
+    /// A place for one more. One sender alone has at most half of all places, each of two a third, and so on.
+    fn enter(self: &Arc<Self>, sender: Option<&str>) -> Result<Place, Unavailable> {
+        let sender = self.hasher.hash_one(sender);
+        let mut taken = lock(&self.taken);
+        let left = WAITING - taken.all;
+        if left == 0 {
+            return Err(Unavailable::NotStored);
+        }
+        let own = taken.of.entry(sender).or_default();
+        if *own >= left {
+            return Err(Unavailable::OverShare);
+        }
+        *own += 1;
+        taken.all += 1;
+        Ok(Place {
+            shares: self.clone(),
+            sender,
+        })
+    }
+}
+
+/// A sender's place among those that wait.
+struct Place {
+    shares: Arc<Shares>,
+    sender: Sender,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.shares.taken);
+        taken.all -= 1;
+        if let Some(own) = taken.of.get_mut(&self.sender) {
+            *own -= 1;
+            if *own == 0 {
+                taken.of.remove(&self.sender);
+            }
+        }
+    }
+}
+
 struct Waiting {
+    place: Place,
     job: NewJob,
     body_hash: Option<BodyHash>,
     /// Why nothing is made of it.
@@ -180,11 +260,11 @@ impl Intake {
             Size::Large => KEPT_KIB,
         };
         if self.budget.available_permits() < kib + kept {
-            return Err(Unavailable);
+            return Err(Unavailable::NotStored);
         }
-        let kib = u32::try_from(kib).map_err(|_| Unavailable)?;
+        let kib = u32::try_from(kib).map_err(|_| Unavailable::NotStored)?;
         let permit = self.budget.clone().try_acquire_many_owned(kib);
-        permit.map_err(|_| Unavailable)
+        permit.map_err(|_| Unavailable::NotStored)
     }
 
     /// Stores a delivery, and returns when it is committed.
@@ -193,21 +273,26 @@ impl Intake {
             return Ok(Verdict::Accepted);
         };
         let (answer, verdict) = oneshot::channel();
+        let lane = lanes.of(delivery.job.queue);
+        let account = delivery.account.as_deref();
         let waiting = Waiting {
+            place: lane
+                .shares
+                .enter(delivery.job.shop.as_deref().or(account))?,
             job: delivery.job,
             body_hash: delivery.body_hash,
             note: delivery.not_understood,
             answer,
             _budget: delivery.budget,
         };
-        let sender = lanes.of(waiting.job.queue);
-        sender.try_send(waiting).map_err(|_| Unavailable)?;
+        let sent = lane.waiting.try_send(waiting);
+        sent.map_err(|_| Unavailable::NotStored)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
             Ok(Ok(verdict)) => {
                 crash_point::reach(Point::Answer).await;
                 Ok(verdict)
             }
-            Ok(Err(_)) | Err(_) => Err(Unavailable),
+            Ok(Err(_)) | Err(_) => Err(Unavailable::NotStored),
         }
     }
 }
@@ -222,8 +307,8 @@ pub struct IntakeTasks {
 impl IntakeTasks {
     pub fn start(parts: &Parts) -> (Intake, IntakeTasks) {
         let (db, bus) = (&parts.db, &parts.bus);
-        let (privacy, waiting_requests) = mpsc::channel(WAITING);
-        let (others, waiting) = mpsc::channel(WAITING);
+        let (privacy, waiting_requests) = Lane::new();
+        let (others, waiting) = Lane::new();
         let (committed, waiting_jobs) = mpsc::channel(MAX_COMMITTED);
         let own = db.apart(CONNECTIONS);
         let writer = BatchWriter {
@@ -275,53 +360,90 @@ impl IntakeTasks {
 /// beside the others. So under light load one fsync serves all deliveries that came meanwhile, and
 /// under heavy load several batches use the database at the same time.
 async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>, most: usize) {
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut received = Vec::with_capacity(BATCH);
+    let mut turns = Turns::default();
     let mut under_way = JoinSet::new();
     let mut is_open = true;
     let left = metrics::gauge!("waybill_intake_waiting");
     let mut counted = 0.0;
-    while is_open || !batch.is_empty() || !under_way.is_empty() {
-        let room = BATCH - batch.len();
+    while is_open || turns.len > 0 || !under_way.is_empty() {
         tokio::select! {
             biased;
             _ = under_way.join_next(), if !under_way.is_empty() => {}
-            taken = waiting.recv_many(&mut batch, room), if is_open && room > 0 => {
+            taken = waiting.recv_many(&mut received, BATCH), if is_open => {
                 is_open = taken > 0;
             }
         }
-        if under_way.is_empty() && !batch.is_empty() {
+        turns.extend(received.drain(..));
+        if under_way.is_empty() && turns.len > 0 {
             // This lets requests that are ready to run join the batch. There is no timer, so a
             // single request is stored at once.
             tokio::task::yield_now().await;
-            while batch.len() < BATCH
-                && let Ok(more) = waiting.try_recv()
-            {
-                batch.push(more);
-            }
         }
-        let leaves = under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < most);
-        if leaves && !batch.is_empty() {
-            let sizes = batch.iter().map(|waiting| waiting.job.body.len());
-            let mut rest = Vec::with_capacity(BATCH);
-            rest.extend(batch.drain(fitting(sizes)..));
-            let full = std::mem::replace(&mut batch, rest);
-            task::spawn_in(&mut under_way, "batch", writer.clone().store(full));
+        turns.extend(std::iter::from_fn(|| waiting.try_recv().ok()));
+        let leaves = under_way.is_empty() || (turns.len >= ENOUGH && under_way.len() < most);
+        if leaves && turns.len > 0 {
+            task::spawn_in(&mut under_way, "batch", writer.clone().store(turns.batch()));
         }
-        let count = f64::from(u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX));
+        let count = f64::from(u32::try_from(turns.len + waiting.len()).unwrap_or(u32::MAX));
         left.increment(count - counted);
         counted = count;
     }
 }
 
-/// How many of the first bodies fit into one transaction: at least one.
-fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
-    let mut left = BATCH_BYTES;
-    let fits = |size: &usize| {
-        let is_room = *size <= left;
-        left = left.saturating_sub(*size);
-        is_room
-    };
-    sizes.take_while(fits).count().max(1)
+/// Deliveries that wait for a batch. Their senders take turns, so one that sends very many delays nobody but itself.
+#[derive(Default)]
+struct Turns {
+    of: HashMap<Sender, VecDeque<Waiting>>,
+    turns: VecDeque<Sender>,
+    len: usize,
+}
+
+impl Turns {
+    /// The next batch: as many bodies as fit into one transaction, and at least one.
+    fn batch(&mut self) -> Vec<Waiting> {
+        let mut batch = Vec::with_capacity(self.len.min(BATCH));
+        let mut left = BATCH_BYTES;
+        while batch.len() < BATCH
+            && let Some(size) = self.next().map(|waiting| waiting.job.body.len())
+            && (size <= left || batch.is_empty())
+        {
+            left = left.saturating_sub(size);
+            batch.extend(self.take());
+        }
+        batch
+    }
+
+    fn next(&self) -> Option<&Waiting> {
+        self.of.get(self.turns.front()?)?.front()
+    }
+
+    fn take(&mut self) -> Option<Waiting> {
+        let sender = self.turns.pop_front()?;
+        let of_sender = self.of.get_mut(&sender)?;
+        let taken = of_sender.pop_front()?;
+        if of_sender.is_empty() {
+            self.of.remove(&sender);
+        } else {
+            self.turns.push_back(sender);
+        }
+        self.len -= 1;
+        Some(taken)
+    }
+}
+
+impl Extend<Waiting> for Turns {
+    fn extend<I: IntoIterator<Item = Waiting>>(&mut self, all: I) {
+        for waiting in all {
+            let sender = waiting.place.sender;
+            let of_sender = self.of.entry(sender).or_default();
+            if of_sender.is_empty() {
+                self.turns.push_back(sender);
+            }
+            of_sender.push_back(waiting);
+            self.len += 1;
+        }
+    }
 }
 
 struct BatchWriter {

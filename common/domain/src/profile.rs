@@ -287,6 +287,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         bodies: Bodies::Enveloped,
         duplicate_status: 200,
         order_ids: OrderIds::Unknown,
+        rate: BUSY,
         setup: STANDARD,
         ..generic()
     },
@@ -341,7 +342,7 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         signature: STANDARD_SIGNATURE,
         id: Some(STANDARD_ID),
         thin_events: false,
-        rate: PAYMENT_RATE,
+        rate: BUSY,
         setup: STANDARD,
     },
 ];

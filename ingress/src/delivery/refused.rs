@@ -112,6 +112,9 @@ impl Refused {
                 "ask the storefront what was requested, and begin it by `waybill privacy request`, \
                  because it is due within 30 days"
             }
+            (Error::OverShare, _) => {
+                "find out why the database is slow: more came of one shop than it could store, and others went first"
+            }
             (Error::BodyTooLarge, _) => "WEBHOOK_MAX_BODY_BYTES to more",
             _ => "",
         }

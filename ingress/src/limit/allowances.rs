@@ -106,6 +106,12 @@ pub fn all() -> Vec<Allowance> {
             "503; `waybill refused`",
         ),
         allowance(
+            "deliveries of a shop or an account that wait",
+            format!("as many as there are places left, of {}", intake::WAITING),
+            "others, whose deliveries are stored by turns",
+            "503; `waybill refused`",
+        ),
+        allowance(
             "one verified body, under any id and shop",
             format!("{BODY_AT_ONCE} at once, then {BODY_PER_MINUTE} a minute"),
             "the shares below, from who has captured a delivery",
