@@ -130,6 +130,28 @@ create table refused_deliveries (
     primary key (hour_at, source, profile, reason, signature, header, advice)
 );
 
+-- Which members of bodies decide an outcome, as the deliveries of a shop or an account have them, by topic or type; and what
+-- has changed.
+create table shapes (
+    source text not null, -- thing
+    -- The shop, or the account of the payment provider; empty when a delivery names none.
+    shop text not null, -- thing
+    kind text not null, -- thing
+    -- Its path, such as line_items[].quantity. No value is kept.
+    member text not null, -- thing
+    -- always, sometimes; or what has changed: missing, unread, unknown
+    state text not null, -- thing
+    -- The version of the provider's API that the latest changed delivery names.
+    api_version text, -- thing
+    -- How many deliveries had the change; 0 for always and sometimes.
+    deliveries bigint not null,
+    first_at bigint not null,
+    last_at bigint not null,
+    primary key (source, shop, kind, member, state)
+);
+
+create index shapes_changed on shapes (last_at) where deliveries > 0;
+
 -- What each process counted, for the charts of the console: of a minute, or of ten minutes once that is two hours ago.
 create table measures (
     -- 60 or 600.
@@ -244,6 +266,13 @@ create table leases (
     name text primary key, -- thing
     holder uuid not null,
     expires_at bigint not null
+);
+
+-- When `waybill backup` last made one.
+create table backups (
+    -- database
+    name text primary key, -- thing
+    made_at bigint not null
 );
 
 -- Orders and what is shipped

@@ -35,6 +35,7 @@ mod port;
 mod publish;
 mod report;
 mod run;
+mod shapes;
 mod sweep;
 mod webhooks;
 
@@ -67,6 +68,7 @@ use crate::call::Calls;
 use crate::handlers::Providers;
 use crate::heartbeat::Heartbeat;
 use crate::pauses::Pauses;
+use crate::shapes::Shapes;
 
 /// The worker of one queue in this process.
 pub struct Worker {
@@ -91,6 +93,7 @@ struct Shared {
     /// Notified when events may have been committed.
     events: Notify,
     pauses: Pauses,
+    shapes: Shapes,
 }
 
 impl Worker {

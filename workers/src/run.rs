@@ -23,6 +23,7 @@ use crate::attempt::Begun;
 use crate::failure::{JobFailure, outage};
 use crate::handlers::{self, Prepared};
 use crate::report::{begin_run, span, took};
+use crate::shapes::Seen;
 
 /// How long a job may run. After that its connection is closed, and the run has failed.
 pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
@@ -89,20 +90,30 @@ impl Worker {
         let each = move || {
             let mut prepared = Vec::with_capacity(jobs.len());
             let mut failed = Vec::new();
+            let mut seen = Vec::with_capacity(jobs.len());
             for job in jobs {
                 let _in_span = span(&job).entered();
                 let run = AssertUnwindSafe(|| handlers::prepare(&parts, &job));
                 match std::panic::catch_unwind(run) {
-                    Ok(Ok(task)) => prepared.push(Prepared { job, task }),
-                    Ok(Err(error)) => failed.push((job, JobFailure::new(&error))),
+                    Ok(Ok(task)) => {
+                        let one = Prepared { job, task };
+                        seen.extend(Seen::of(&one));
+                        prepared.push(one);
+                    }
+                    Ok(Err(error)) => {
+                        seen.extend(Seen::unreadable(&job, &error));
+                        failed.push((job, JobFailure::new(&error)));
+                    }
                     Err(_) => failed.push((job, JobFailure::retry(PANICKED))),
                 }
             }
-            (prepared, failed)
+            (prepared, failed, seen)
         };
         // This happens only when the runtime is shut down. The message is then not acknowledged.
         let prepared = task::elsewhere(tokio::task::spawn_blocking(each)).await;
-        prepared.map_err(|_| sql::Error::WorkerCrashed)
+        let (prepared, failed, seen) = prepared.map_err(|_| sql::Error::WorkerCrashed)?;
+        self.shared.shapes.notice(&self.parts, &seen).await;
+        Ok((prepared, failed))
     }
 
     /// Runs all jobs together. This is the usual way.

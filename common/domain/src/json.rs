@@ -19,19 +19,38 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::money::{self, AmountError};
+use crate::shape::{Member, Shape};
 use crate::time::Timestamp;
 
 /// Longer than any real amount of money.
 const DECIMAL_MAX_LEN: usize = 64;
 
-/// The fields that have a value which could not be read, each once.
+/// What is noted of a body while it is read.
 #[derive(Default)]
-pub(crate) struct Unread(pub Vec<&'static str>);
+pub(crate) struct Reading {
+    /// The fields that have a value which could not be read, each once.
+    pub unread: Vec<&'static str>,
+    pub shape: Shape,
+}
 
-impl Unread {
+impl Reading {
     pub fn note(&mut self, field: &'static str) {
-        if !self.0.contains(&field) {
-            self.0.push(field);
+        if !self.unread.contains(&field) {
+            self.unread.push(field);
+        }
+    }
+
+    /// Notes whether the body has members that must have a value.
+    pub fn values<const N: usize>(&mut self, members: [(Member, Field<'_>); N]) {
+        for (member, field) in members {
+            self.shape.note(member, !field.is_nothing());
+        }
+    }
+
+    /// Notes whether the body has members whose value may be null.
+    pub fn keys<const N: usize>(&mut self, members: [(Member, Field<'_>); N]) {
+        for (member, field) in members {
+            self.shape.note(member, field.is_present());
         }
     }
 

@@ -27,6 +27,7 @@ pub mod privacy;
 pub mod profile;
 pub mod record;
 pub mod redact;
+pub mod shape;
 pub mod signature;
 pub mod time;
 pub mod trace;

@@ -23,6 +23,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use crate::json::{self, fields};
 use crate::money::{Currency, Money};
 use crate::record::words;
+use crate::shape::Shape;
 
 pub use self::topic::Topic;
 
@@ -92,6 +93,7 @@ pub struct Order {
     pub pact_id: Option<String>,
     /// The fields that have a value which could not be read.
     pub unread: Vec<&'static str>,
+    pub shape: Shape,
     pub present_fields: PresentFields,
 }
 

@@ -33,7 +33,8 @@ use sha2::{Digest as _, Sha256};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use self::fields::{id, named, required, seconds, seconds_in_words, text};
-use crate::json::{self, At, Field, Problem, Unread, Unreadable, fields};
+use crate::json::{self, At, Field, Problem, Reading, Unreadable, fields};
+use crate::shape::Shape;
 
 pub use self::charge::Charge;
 pub use self::dispute::Dispute;
@@ -61,6 +62,7 @@ pub struct Event {
     pub object: Object,
     /// The members with a value that cannot be read and that nothing depends on.
     pub unread: Vec<&'static str>,
+    pub shape: Shape,
 }
 
 /// The types of events that something is done with: the six of the contract, and those by which the provider's guides
@@ -168,8 +170,8 @@ impl Event {
         };
         let created = required(Ok(created)).at("created")?;
         let object = object(envelope.data)?;
-        let mut unread = Unread::default();
-        let it = &mut unread;
+        let mut reading = Reading::default();
+        let it = &mut reading;
         let object = match kind {
             EventType::IntentSucceeded | EventType::IntentFailed | EventType::IntentCanceled => {
                 Object::Intent(Intent::of(object, it)?)
@@ -183,14 +185,16 @@ impl Event {
             | EventType::DisputeUpdated
             | EventType::DisputeWithdrawn
             | EventType::DisputeReinstated
-            | EventType::DisputeClosed => Object::Dispute(Dispute::of(object)?),
+            | EventType::DisputeClosed => Object::Dispute(Dispute::of(object, it)?),
             EventType::SessionCompleted | EventType::SessionPaid | EventType::SessionFailed => {
                 Object::Session(Session::of(object, it)?)
             }
             EventType::InvoicePaid | EventType::InvoiceSettled => {
                 Object::Invoice(Invoice::of(object, it)?)
             }
-            EventType::InvoicePaymentPaid => Object::InvoicePayment(InvoicePayment::of(object)?),
+            EventType::InvoicePaymentPaid => {
+                Object::InvoicePayment(InvoicePayment::of(object, it)?)
+            }
             EventType::SubscriptionUpdated | EventType::SubscriptionDeleted => {
                 Object::Subscription(Subscription::of(object, it)?)
             }
@@ -199,10 +203,14 @@ impl Event {
             id,
             created,
             api_version: text(envelope.api_version),
-            account: self::id(envelope.account).unwrap_or_default(),
+            // The endpoint of an organisation names the account in `context` alone.
+            account: self::id(envelope.account)
+                .unwrap_or_default()
+                .or_else(|| self::id(envelope.context).unwrap_or_default()),
             kind,
             object,
-            unread: unread.0,
+            unread: reading.unread,
+            shape: reading.shape,
         })
     }
 }
@@ -220,7 +228,7 @@ impl fmt::Debug for Email {
 }
 
 fields! { Envelope {
-    id, object, created, timestamp, api_version, account,
+    id, object, created, timestamp, api_version, account, context,
     #[serde(rename = "type")]
     kind,
     data,

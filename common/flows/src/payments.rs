@@ -17,6 +17,7 @@ use domain::job::Job;
 use domain::payment::record::Record;
 use domain::payment::{self, Event, Object, checkout, subscription};
 use domain::record::Forget as _;
+use domain::shape::Noted;
 use serde::Deserialize;
 use store::checkout_sessions::SessionEntry;
 use store::invoices::{self, Invoice};
@@ -34,6 +35,10 @@ pub struct Task {
     /// Not set for jobs that Waybill made itself, because they are about nobody.
     about: Option<About>,
     report: Report,
+    /// The connected account that the event is of.
+    pub account: Option<String>,
+    /// Not set for jobs that Waybill made itself.
+    pub noted: Option<Noted>,
 }
 
 /// What a job says of which object.
@@ -73,6 +78,8 @@ fn prepare_own(job: &Job, report: fn(String) -> Report) -> Result<Task> {
     Ok(Task {
         about: None,
         report: report(pact_id),
+        account: None,
+        noted: None,
     })
 }
 
@@ -82,6 +89,11 @@ pub fn prepare(job: &Job) -> Result<Task> {
     Ok(Task {
         about: Some(About::read(job)),
         report: report_of(&event).unwrap_or(Report::Nothing),
+        account: event.account,
+        noted: Some(Noted {
+            shape: event.shape,
+            unread: event.unread,
+        }),
     })
 }
 

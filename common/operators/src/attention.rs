@@ -76,6 +76,10 @@ pub async fn look(
     if let Some(finding) = finding.filter(|it| it.level != Level::Ok) {
         look.add(Condition::DiskFull, "", finding.found);
     }
+    let finding = findings::backup(db, config, now).await?;
+    if let Some(finding) = finding.filter(|it| it.level != Level::Ok) {
+        look.add(Condition::BackupOld, "", finding.found);
+    }
     Ok(look.0)
 }
 
@@ -132,7 +136,7 @@ impl Look {
             let name = source.into_str();
             let over = summary
                 .iter()
-                .filter(|it| it.source == name && it.reason == "rate");
+                .filter(|it| it.source == name && matches!(&*it.reason, "rate" | "share"));
             if over.clone().any(|it| now.since(it.last_at) < HOUR) {
                 let number: i64 = over.map(|it| it.deliveries).sum();
                 let details = format!("{number} in the last day");
@@ -166,6 +170,9 @@ impl Look {
         for (source, number) in jobs::noted(db, now.minus(HOUR), LOOKED_AT).await? {
             let details = format!("{number} in the last hour");
             self.add(Condition::DeliveriesNotUnderstood, source, details);
+        }
+        for (name, details) in findings::changed(db, now).await? {
+            self.add(Condition::DeliveriesChanged, name, details);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 pub mod clock;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use config::database::sqlite_file;
 use config::protections::{PROTECTIONS, Protection, State};
 use domain::attention::Condition;
 use domain::redact::redact;
+use domain::shape::Change;
 use domain::time::{Timestamp, age};
 use providers::exports::ExportStore;
 use providers::is_loopback;
@@ -20,6 +22,7 @@ use serde::Serialize;
 use store::endpoints::Endpoint;
 use store::leases::{self, WEBHOOKS};
 use store::sql::{self, Access, Db, HeldBack, Oldest};
+use store::{backups, deliveries, shapes};
 
 /// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
 const OLD: Duration = Duration::from_mins(5);
@@ -124,6 +127,78 @@ fn public_address(config: &Config) -> Option<Finding> {
             "Set PUBLIC_URL to the https:// address at which people reach the service.",
         )
     })
+}
+
+/// How old a delivery may be that is in no backup.
+const BACKED_UP: Duration = Duration::from_hours(7 * 24);
+
+/// Whether there is a backup of what came. `None`: the database is PostgreSQL, which has means of its own, and no `waybill
+/// backup` was ever made.
+pub async fn backup(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option<Finding>> {
+    const CHECK: &str = "backup";
+    let last = backups::last(db).await?;
+    if last.is_none() && sqlite_file(&config.database_url).is_none() {
+        return Ok(None);
+    }
+    let found = match last {
+        Some(at) => format!("the last one is {} old", age(now, at)),
+        None => "none was made with `waybill backup`".to_owned(),
+    };
+    let first = deliveries::first_after(db, last.unwrap_or(Timestamp(0))).await?;
+    let is_old = first.is_some_and(|first| now.since(first) > BACKED_UP);
+    Ok(Some(if is_old {
+        Finding::warning(CHECK, found, Condition::BackupOld.row().mend)
+    } else {
+        Finding::ok(CHECK, found)
+    }))
+}
+
+/// A change of the shape of deliveries is shown as long as they come.
+const CHANGED: Duration = Duration::from_hours(24);
+/// So many changes of one shop and topic each are looked at.
+const CHANGES: i64 = 1000;
+
+/// What has changed of the shape of deliveries: of which topic or type and member, and in other words how.
+pub async fn changed(db: &Db, now: Timestamp) -> sql::Result<Vec<(String, String)>> {
+    let mut all: BTreeMap<(String, Change), (i64, i64, Option<String>)> = BTreeMap::new();
+    for it in shapes::changed(db, now.minus(CHANGED), now, CHANGES).await? {
+        let name = format!("{} {}", it.kind, it.member);
+        let (deliveries, shops, version) = all.entry((name, it.state)).or_default();
+        *deliveries += it.deliveries;
+        *shops += 1;
+        if version.is_none() {
+            *version = it.api_version;
+        }
+    }
+    let mut found: Vec<(String, String)> = Vec::new();
+    for ((name, change), (deliveries, shops, version)) in all {
+        let version = version.map_or_else(String::new, |it| format!(", API version {it}"));
+        let of = counted(shops, "shop or account", "shops or accounts");
+        let number = counted(deliveries, "delivery", "deliveries");
+        let details = format!("it {} in {number} of {of}{version}", change.in_words());
+        match found.last_mut() {
+            Some((last, all)) if *last == name => *all = format!("{all}; {details}"),
+            _ => found.push((name, details)),
+        }
+    }
+    Ok(found)
+}
+
+fn counted(number: i64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Whether deliveries are as they always were.
+pub async fn shapes(db: &Db, now: Timestamp) -> sql::Result<Finding> {
+    const CHECK: &str = "deliveries";
+    let changed = changed(db, now).await?;
+    if changed.is_empty() {
+        return Ok(Finding::ok(CHECK, "as they always were"));
+    }
+    let changed = changed.iter().map(|(name, how)| format!("{name}: {how}"));
+    let found = changed.collect::<Vec<_>>().join("; ");
+    let advice = Condition::DeliveriesChanged.row().mend;
+    Ok(Finding::warning(CHECK, found, advice))
 }
 
 fn pictures(config: &Config) -> Option<Finding> {

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use crate::events::first_id;
+use crate::events::{first_id, time_of};
 use crate::jobs::NewJob;
 use crate::sql::{Db, Result, Tx, column};
 use domain::job::{JobId, Source};
@@ -69,6 +69,14 @@ pub async fn is_silent(db: &Db, source: Source, since: Timestamp) -> Result<Opti
     let more = "select id from deliveries where id >= $1 order by id desc limit 1 offset $2";
     let more = db.query(more).bind(first_id(since)).bind(NEWEST - 1);
     Ok((!more.is_any().await?).then_some(true))
+}
+
+/// When the first of the deliveries came that came after this time.
+pub async fn first_after(db: &Db, at: Timestamp) -> Result<Option<Timestamp>> {
+    db.query("select id from deliveries where id >= $1 order by id limit 1")
+        .bind(first_id(at))
+        .first(|row| row.get("id").map(time_of))
+        .await
 }
 
 /// How many deliveries of this source came from one time until another one, counted up to `most`. Of more than ten

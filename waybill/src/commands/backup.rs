@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::database::{place, sqlite_file};
 use config::{Config, Settings, on_this_machine};
+use platform::clock::Clock;
 use platform::{private_files, terminal};
 use serde_json::json;
 use store::sql;
-use store::{migrations, privacy_keys};
+use store::{backups, migrations, privacy_keys};
 use tempfile::{NamedTempFile, TempDir, TempPath};
 use tokio::time::Instant;
 
@@ -57,6 +58,7 @@ pub async fn backup(settings: &Settings, arguments: &Backup) -> Result<()> {
     let began = Instant::now();
     let db = super::database(settings).await?;
     let key = privacy_keys::taken_out(&db).await;
+    let began_at = Clock::system().now();
     db.close().await;
     let folder = folder_of(file);
     let partial = NamedTempFile::with_prefix_in(".waybill-backup-", folder);
@@ -72,6 +74,10 @@ pub async fn backup(settings: &Settings, arguments: &Backup) -> Result<()> {
     copied.await?;
     check(partial.path()).await?;
     let bytes = keep(partial, file)?;
+    let db = super::database(settings).await?;
+    let noted = backups::made(&db, began_at).await;
+    db.close().await;
+    noted.context("the backup is made, and it cannot be noted that it was")?;
     report(arguments, &url, bytes, began.elapsed())?;
     if key.is_ok() {
         terminal::err(

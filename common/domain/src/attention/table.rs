@@ -39,6 +39,7 @@ pub enum Condition {
     DeliveriesOverRate,
     DeliveriesAllRefused,
     DeliveriesNotUnderstood,
+    DeliveriesChanged,
     NothingCame,
     RefundFailed,
     PaymentDisputed,
@@ -55,6 +56,7 @@ pub enum Condition {
     SlowCommits,
     ConnectionsShort,
     FileDescriptorsShort,
+    BackupOld,
     ClientsRefused,
 }
 
@@ -143,7 +145,7 @@ macro_rules! nothing_came {
 }
 
 impl Condition {
-    pub const ALL: [Condition; 32] = *Condition::VARIANTS.as_array().unwrap();
+    pub const ALL: [Condition; 34] = *Condition::VARIANTS.as_array().unwrap();
 
     /// The table. Each condition is named in it, so that a new one does not compile without its row.
     #[expect(clippy::too_many_lines, reason = "it is a table")]
@@ -257,14 +259,14 @@ impl Condition {
                 ..TICKET
             },
             Condition::DeliveriesOverRate => Row {
-                summary: "Deliveries of {} were answered 429, because more came than a limit allows; see waybill refused summary",
+                summary: "Deliveries of {} were refused, because more came of one sender than a limit or its share allows; see waybill refused summary",
                 label: "source",
                 mend: "`waybill refused summary` names the limit, which is then a setting to raise. If one shop cannot send so much, \
                        somebody repeats a captured delivery.",
                 command: "waybill refused summary",
                 page: "/refused",
                 rules: &[rule!(
-                    r#"sum by (source) (increase(waybill_deliveries_refused_total{reason="rate"}[1h])) > 0"#,
+                    r#"sum by (source) (increase(waybill_deliveries_refused_total{reason=~"rate|share"}[1h])) > 0"#,
                     "",
                 )],
                 ..TICKET
@@ -292,6 +294,18 @@ impl Condition {
                 page: "/deliveries",
                 rules: &[rule!(
                     "sum by (source, profile) (increase(waybill_deliveries_not_understood_total[1h])) > 0",
+                    "",
+                )],
+                ..PAGE
+            },
+            Condition::DeliveriesChanged => Row {
+                summary: "Deliveries have changed: {}; see waybill doctor",
+                label: "member",
+                mend: "The provider has changed its bodies, or somebody has cut the subscription to some of them. They are \
+                       worked on as far as they are understood: look at an order of today, and set the API version \
+                       of the subscription back if it is wrong. After seven days the new shape is the usual one.",
+                rules: &[rule!(
+                    "sum by (kind, member) (increase(waybill_deliveries_changed_total[1h])) > 0",
                     "",
                 )],
                 ..PAGE
@@ -445,6 +459,11 @@ impl Condition {
                     "process_open_fds / process_max_fds > 0.8 and on (instance, job) waybill_build_info",
                     "10m",
                 )],
+                ..TICKET
+            },
+            Condition::BackupOld => Row {
+                summary: "What came more than a week ago is in no backup of the database",
+                mend: "`waybill backup FILE` makes one while the service runs. Keep it on another machine, and make one each night.",
                 ..TICKET
             },
             Condition::ClientsRefused => Row {

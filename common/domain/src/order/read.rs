@@ -9,8 +9,9 @@ use super::{
     PresentFields, Presentment, Refund, RefundLine, Terms, TermsKind, Tracking, Transaction,
     woocommerce,
 };
-use crate::json::{self, At, Field, Problem, Unread, Unreadable, fields};
+use crate::json::{self, At, Field, Problem, Reading, Unreadable, fields};
 use crate::money::{Currency, Money};
+use crate::shape::Member;
 
 impl Order {
     /// Reads the body of a delivery. An error is final, because the same bytes will never be an
@@ -27,24 +28,52 @@ impl Order {
         }
 
         let id = required(body.id.id()).at("id")?;
-        let mut unread = Unread::default();
-        let currency = unread.or_none(currency(body.currency), "currency");
-        let mut amount = |field, name| unread.or_none(money(field, currency), name);
+        let mut reading = Reading::default();
+        // The provider's reference of the resource has these in every order; what it leaves out at times, such as the
+        // customer and the addresses, is not among them.
+        reading.values([
+            (Member::Currency, body.currency),
+            (Member::Total, body.total_price),
+            (Member::CreatedAt, body.created_at),
+            (Member::UpdatedAt, body.updated_at),
+            (Member::Lines, body.line_items),
+        ]);
+        reading.keys([
+            (Member::CurrentTotal, body.current_total_price),
+            (Member::Outstanding, body.total_outstanding),
+            (Member::TotalSet, body.total_price_set),
+            (Member::CancelledAt, body.cancelled_at),
+            (Member::FinancialStatus, body.financial_status),
+            (Member::FulfillmentStatus, body.fulfillment_status),
+            (Member::Gateways, body.payment_gateway_names),
+            (Member::Shipments, body.fulfillments),
+            (Member::Refunds, body.refunds),
+        ]);
+        let financial_status = text(body.financial_status).map(FinancialStatus::from);
+        if matches!(financial_status, Some(FinancialStatus::Other(_))) {
+            reading.shape.unknown(Member::FinancialStatus);
+        }
+        let fulfillment_status = text(body.fulfillment_status).map(FulfillmentStatus::from);
+        if matches!(fulfillment_status, Some(FulfillmentStatus::Other(_))) {
+            reading.shape.unknown(Member::FulfillmentStatus);
+        }
+        let currency = reading.or_none(currency(body.currency), "currency");
+        let mut amount = |field, name| reading.or_none(money(field, currency), name);
         let total = amount(body.total_price, "total_price");
         let subtotal = amount(body.subtotal_price, "subtotal_price");
         let tax = amount(body.total_tax, "total_tax");
         let current = amount(body.current_total_price, "current_total_price");
         let outstanding = amount(body.total_outstanding, "total_outstanding");
-        let created_at = unread.or_none(body.created_at.instant(), "created_at");
-        let updated_at = unread.or_none(body.updated_at.instant(), "updated_at");
+        let created_at = reading.or_none(body.created_at.instant(), "created_at");
+        let updated_at = reading.or_none(body.updated_at.instant(), "updated_at");
         let cancelled_at = match body.cancelled_at.instant() {
             Err(_) if body.cancelled_at.boolean() == Ok(Some(false)) => None,
-            read => unread.or_none(read, "cancelled_at"),
+            read => reading.or_none(read, "cancelled_at"),
         };
         let gateways = body.payment_gateway_names.values().unwrap_or_default();
         let gateways: Vec<String> = gateways.into_iter().filter_map(text).collect();
-        let lines = lines(body.line_items, &mut unread);
-        let refunds = refunds(body.refunds, currency, &mut unread);
+        let lines = lines(body.line_items, &mut reading);
+        let refunds = refunds(body.refunds, currency, &mut reading);
         Ok(Self {
             id,
             present_fields: PresentFields {
@@ -65,7 +94,7 @@ impl Order {
             order_number: body.order_number.integer().unwrap_or_default(),
             email: text(body.email),
             phone: text(body.phone),
-            customer: customer(body.customer, &mut unread),
+            customer: customer(body.customer, &mut reading),
             currency,
             total,
             subtotal,
@@ -90,12 +119,12 @@ impl Order {
                 &amounts(body.total_price_set),
                 &amounts(body.current_total_price_set),
             ),
-            terms: terms(body.payment_terms).or_else(|| cash_on_delivery(&gateways)),
+            terms: terms(body.payment_terms, &mut reading).or_else(|| cash_on_delivery(&gateways)),
             own_credit: !gateways.is_empty() && gateways.iter().all(|name| is_credit(name)),
             gateways,
             is_test: body.test.boolean() == Ok(Some(true)),
-            financial_status: text(body.financial_status).map(FinancialStatus::from),
-            fulfillment_status: text(body.fulfillment_status).map(FulfillmentStatus::from),
+            financial_status,
+            fulfillment_status,
             cancelled_at,
             can_come_back: false,
             cancel_reason: text(body.cancel_reason),
@@ -104,10 +133,11 @@ impl Order {
             lines: lines.unwrap_or_default(),
             shipping_address: address(body.shipping_address),
             billing_address: address(body.billing_address),
-            fulfillments: fulfillments(body.fulfillments, &mut unread),
+            fulfillments: fulfillments(body.fulfillments, &mut reading),
             refunds: refunds.unwrap_or_default(),
             pact_id: pact_id(body.note_attributes),
-            unread: unread.0,
+            unread: reading.unread,
+            shape: reading.shape,
         })
     }
 }
@@ -157,15 +187,25 @@ fn presentment(total: &Amounts, current: &Amounts) -> Option<Presentment> {
     })
 }
 
-/// Terms by which the buyer pays later. By others, such as `receipt`, the buyer pays first.
-fn terms(field: Field) -> Option<Terms> {
+/// Terms by which the buyer pays first.
+const PAID_FIRST: [&str; 3] = ["receipt", "due_on_receipt", "unknown"];
+
+/// Terms by which the buyer pays later. By any others the buyer pays first.
+fn terms(field: Field, reading: &mut Reading) -> Option<Terms> {
     fields! { Fields { payment_terms_type, payment_schedules } }
     fields! { Schedule { due_at } }
 
     let terms: Fields = field.object().ok()??;
     let schedules: Vec<Schedule> = terms.payment_schedules.list().unwrap_or_default();
     let due = |schedule: &Schedule| schedule.due_at.instant().ok()?;
-    let kind = text(terms.payment_terms_type)?.parse().ok()?;
+    let word = text(terms.payment_terms_type)?;
+    let Ok(kind) = word.parse() else {
+        let is_known = PAID_FIRST.iter().any(|it| word.eq_ignore_ascii_case(it));
+        if !is_known {
+            reading.shape.unknown(Member::TermsType);
+        }
+        return None;
+    };
     (kind != TermsKind::CashOnDelivery).then(|| Terms {
         kind,
         due_at: schedules.iter().filter_map(due).min(),
@@ -212,12 +252,12 @@ pub(super) fn pact_id(field: Field) -> Option<String> {
     short(agreement.value, ID_CHARS)
 }
 
-fn customer(field: Field, unread: &mut Unread) -> Option<Customer> {
+fn customer(field: Field, reading: &mut Reading) -> Option<Customer> {
     fields! { Fields { id, email, phone, first_name, last_name } }
 
-    let fields = unread.or_none(field.object::<Fields>(), "customer")?;
+    let fields = reading.or_none(field.object::<Fields>(), "customer")?;
     let customer = Customer {
-        id: unread.or_none(fields.id.id(), "customer.id"),
+        id: reading.or_none(fields.id.id(), "customer.id"),
         email: text(fields.email),
         phone: text(fields.phone),
         first_name: text(fields.first_name),
@@ -248,21 +288,27 @@ pub(super) fn address(field: Field) -> Option<Address> {
     (address != Address::default()).then_some(address)
 }
 
-fn lines(field: Field, unread: &mut Unread) -> Option<Vec<Line>> {
+fn lines(field: Field, reading: &mut Reading) -> Option<Vec<Line>> {
     fields! { Fields {
         id, variant_id, title, quantity, current_quantity, price, sku, fulfillment_status,
         requires_shipping, fulfillment_service,
     }}
 
-    let lines = unread.list::<Fields>(field, "line_items")?;
+    let lines = reading.list::<Fields>(field, "line_items")?;
     let read = |fields: Fields| {
+        reading.values([(Member::LineQuantity, fields.quantity)]);
+        reading.keys([
+            (Member::LineCurrentQuantity, fields.current_quantity),
+            (Member::LineRequiresShipping, fields.requires_shipping),
+            (Member::LineService, fields.fulfillment_service),
+        ]);
         let current = fields.current_quantity.integer();
-        let current = unread.or_none(current, "line_items[].current_quantity");
+        let current = reading.or_none(current, "line_items[].current_quantity");
         Some(Line {
-            id: unread.or_none(required(fields.id.id()).map(Some), "line_items[].id")?,
+            id: reading.or_none(required(fields.id.id()).map(Some), "line_items[].id")?,
             variant_id: fields.variant_id.id().unwrap_or_default(),
             title: text(fields.title),
-            quantity: unread.or_none(quantity(fields.quantity), "line_items[].quantity"),
+            quantity: reading.or_none(quantity(fields.quantity), "line_items[].quantity"),
             current_quantity: current.map(|units| units.max(0)),
             price: fields.price.decimal().unwrap_or_default(),
             sku: short(fields.sku, ID_CHARS),
@@ -273,17 +319,34 @@ fn lines(field: Field, unread: &mut Unread) -> Option<Vec<Line>> {
         })
     };
     let lines = lines.into_iter().filter_map(read).collect();
-    Some(unread.unique(lines, |line| line.id, "line_items[].id"))
+    Some(reading.unique(lines, |line| line.id, "line_items[].id"))
 }
 
-fn fulfillments(field: Field, unread: &mut Unread) -> Vec<Fulfillment> {
+/// The statuses that shopify.dev/docs/api/admin-rest has for a fulfilment.
+const SHIPMENT_STATUSES: [&str; 6] = [
+    "pending",
+    "open",
+    "success",
+    "cancelled",
+    "error",
+    "failure",
+];
+
+fn fulfillments(field: Field, reading: &mut Reading) -> Vec<Fulfillment> {
     fields! { Fields {
         id, status, tracking_company, tracking_number, tracking_numbers, tracking_url,
         tracking_urls, line_items, updated_at,
     }}
 
-    let fulfillments = unread.list::<Fields>(field, "fulfillments");
+    let fulfillments = reading.list::<Fields>(field, "fulfillments");
     let read = |fields: Fields| {
+        reading.values([(Member::ShipmentStatus, fields.status)]);
+        reading.keys([(Member::ShipmentLines, fields.line_items)]);
+        let status = text(fields.status);
+        let mut words = SHIPMENT_STATUSES.iter();
+        if !status.iter().all(|status| words.any(|word| word == status)) {
+            reading.shape.unknown(Member::ShipmentStatus);
+        }
         let mut tracking = tracking(
             fields.tracking_numbers.values().unwrap_or_default(),
             &fields.tracking_urls.values().unwrap_or_default(),
@@ -292,8 +355,8 @@ fn fulfillments(field: Field, unread: &mut Unread) -> Vec<Fulfillment> {
             tracking = self::tracking(vec![fields.tracking_number], &[fields.tracking_url]);
         }
         Some(Fulfillment {
-            id: unread.or_none(required(fields.id.id()).map(Some), "fulfillments[].id")?,
-            status: text(fields.status),
+            id: reading.or_none(required(fields.id.id()).map(Some), "fulfillments[].id")?,
+            status,
             tracking_company: short(fields.tracking_company, ID_CHARS),
             tracking,
             lines: shipped_units(fields.line_items),
@@ -302,7 +365,7 @@ fn fulfillments(field: Field, unread: &mut Unread) -> Vec<Fulfillment> {
     };
     let fulfillments = fulfillments.into_iter().flatten();
     let fulfillments = fulfillments.filter_map(read).collect();
-    unread.unique(fulfillments, |it| it.id, "fulfillments[].id")
+    reading.unique(fulfillments, |it| it.id, "fulfillments[].id")
 }
 
 /// Lines that cannot be read are left out, because no money depends on them.
@@ -346,33 +409,44 @@ fn tracking_number(field: Field) -> Option<String> {
 }
 
 /// A refund whose id cannot be read has the id 0, because it gave back money all the same.
-fn refunds(field: Field, currency: Option<Currency>, unread: &mut Unread) -> Option<Vec<Refund>> {
+fn refunds(field: Field, currency: Option<Currency>, reading: &mut Reading) -> Option<Vec<Refund>> {
     fields! { Fields { id, created_at, transactions, refund_line_items } }
 
-    let refunds = unread.list::<Fields>(field, "refunds")?;
-    let read = |fields: Fields| Refund {
-        id: unread.or_none(required(fields.id.id()), "refunds[].id"),
-        created_at: fields.created_at.instant().unwrap_or_default(),
-        transactions: transactions(fields.transactions, currency, unread),
-        lines: refund_lines(fields.refund_line_items, unread),
+    let refunds = reading.list::<Fields>(field, "refunds")?;
+    let read = |fields: Fields| {
+        reading.keys([
+            (Member::RefundTransactions, fields.transactions),
+            (Member::RefundLines, fields.refund_line_items),
+        ]);
+        Refund {
+            id: reading.or_none(required(fields.id.id()), "refunds[].id"),
+            created_at: fields.created_at.instant().unwrap_or_default(),
+            transactions: transactions(fields.transactions, currency, reading),
+            lines: refund_lines(fields.refund_line_items, reading),
+        }
     };
     let refunds = refunds.into_iter().map(read).collect();
-    Some(unread.unique(refunds, |refund| refund.id, "refunds[].id"))
+    Some(reading.unique(refunds, |refund| refund.id, "refunds[].id"))
 }
 
 /// `orders` is the currency of the order, for transactions that name none.
-fn transactions(field: Field, orders: Option<Currency>, unread: &mut Unread) -> Vec<Transaction> {
+fn transactions(field: Field, orders: Option<Currency>, reading: &mut Reading) -> Vec<Transaction> {
     fields! { Fields { id, parent_id, kind, status, amount, amount_set, currency, gateway } }
 
-    let transactions = unread.list::<Fields>(field, "refunds[].transactions");
+    let transactions = reading.list::<Fields>(field, "refunds[].transactions");
     let read = |fields: Fields| {
+        reading.values([
+            (Member::TransactionKind, fields.kind),
+            (Member::TransactionStatus, fields.status),
+            (Member::TransactionAmount, fields.amount),
+        ]);
         let amount = currency(fields.currency).and_then(|own| money(fields.amount, own.or(orders)));
         Transaction {
             id: fields.id.id().unwrap_or_default().unwrap_or_default(),
             parent_id: fields.parent_id.id().unwrap_or_default(),
             kind: text(fields.kind),
             status: text(fields.status),
-            amount: unread.or_none(amount, "refunds[].transactions[].amount"),
+            amount: reading.or_none(amount, "refunds[].transactions[].amount"),
             in_shop: amounts(fields.amount_set).shop,
             gateway: short(fields.gateway, ID_CHARS),
         }
@@ -380,22 +454,23 @@ fn transactions(field: Field, orders: Option<Currency>, unread: &mut Unread) -> 
     transactions.into_iter().flatten().map(read).collect()
 }
 
-fn refund_lines(field: Field, unread: &mut Unread) -> Vec<RefundLine> {
+fn refund_lines(field: Field, reading: &mut Reading) -> Vec<RefundLine> {
     fields! { Fields { id, line_item_id, quantity, restock_type, subtotal } }
 
-    let lines = unread.list::<Fields>(field, "refunds[].refund_line_items");
+    let lines = reading.list::<Fields>(field, "refunds[].refund_line_items");
     let read = |fields: Fields| {
+        reading.values([(Member::RefundLine, fields.line_item_id)]);
         let units = quantity(fields.quantity);
         Some(RefundLine {
             id: fields.id.id().unwrap_or_default()?,
             line_id: fields.line_item_id.id().unwrap_or_default()?,
-            quantity: unread.or_none(units, "refunds[].refund_line_items[].quantity")?,
+            quantity: reading.or_none(units, "refunds[].refund_line_items[].quantity")?,
             restock_type: text(fields.restock_type),
             subtotal: fields.subtotal.decimal().unwrap_or_default(),
         })
     };
     let lines = lines.into_iter().flatten().filter_map(read).collect();
-    unread.unique(lines, |line| line.id, "refunds[].refund_line_items[].id")
+    reading.unique(lines, |line| line.id, "refunds[].refund_line_items[].id")
 }
 
 pub(super) fn text(field: Field) -> Option<String> {

@@ -10,8 +10,9 @@ use super::{
     Customer, FinancialStatus, FulfillmentStatus, ID_CHARS, Line, Order, PresentFields, Refund,
     Terms, Transaction,
 };
-use crate::json::{self, At, Field, Unread, Unreadable, fields};
+use crate::json::{self, At, Field, Reading, Unreadable, fields};
 use crate::money::{Currency, Money};
+use crate::shape::Member;
 
 /// What a status says.
 #[derive(Clone, Copy, PartialEq)]
@@ -88,21 +89,32 @@ pub(crate) fn time<'a>(in_utc: Field<'a>, of_site: Field<'a>) -> Field<'a> {
 pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
     let body: Body = json::object(body)?;
     let id = required(body.id.id()).at("id")?;
-    let mut unread = Unread::default();
-    let currency = unread.or_none(currency(body.currency), "currency");
-    let total = unread.or_none(money(body.total, currency), "total");
-    let tax = unread.or_none(money(body.total_tax, currency), "total_tax");
-    let created_at = time(body.date_created_gmt, body.date_created);
-    let created_at = unread.or_none(created_at.instant(), "date_created_gmt");
-    let updated_at = time(body.date_modified_gmt, body.date_modified);
-    let updated_at = unread.or_none(updated_at.instant(), "date_modified_gmt");
+    let mut reading = Reading::default();
+    let modified_at = time(body.date_modified_gmt, body.date_modified);
     let paid_at = time(body.date_paid_gmt, body.date_paid);
+    reading.values([
+        (Member::Currency, body.currency),
+        (Member::TotalOfWooCommerce, body.total),
+        (Member::Status, body.status),
+        (Member::ModifiedAt, modified_at),
+        (Member::Lines, body.line_items),
+    ]);
+    reading.keys([(Member::PaidAt, paid_at), (Member::Refunds, body.refunds)]);
+    let currency = reading.or_none(currency(body.currency), "currency");
+    let total = reading.or_none(money(body.total, currency), "total");
+    let tax = reading.or_none(money(body.total_tax, currency), "total_tax");
+    let created_at = time(body.date_created_gmt, body.date_created);
+    let created_at = reading.or_none(created_at.instant(), "date_created_gmt");
+    let updated_at = reading.or_none(modified_at.instant(), "date_modified_gmt");
     let updated_at = updated_at.or(created_at);
-    let lines = lines(body.line_items, &mut unread);
-    let refunds = refunds(body.refunds, currency, &mut unread);
+    let lines = lines(body.line_items, &mut reading);
+    let refunds = refunds(body.refunds, currency, &mut reading);
     let status = text(body.status);
     let known = |(name, _): &&(&str, Says)| Some(*name) == status.as_deref();
     let says = STATUSES.iter().find(known).map(|(_, says)| *says);
+    if status.is_some() && says.is_none() {
+        reading.shape.unknown(Member::Status);
+    }
     let reported = Reported {
         says,
         has_date: paid_at.is_present().then(|| !is_no_time(paid_at)),
@@ -161,7 +173,8 @@ pub(super) fn read(body: &[u8]) -> Result<Order, Unreadable> {
         financial_status,
         lines: lines.unwrap_or_default(),
         refunds: refunds.unwrap_or_default(),
-        unread: unread.0,
+        unread: reading.unread,
+        shape: reading.shape,
     })
 }
 
@@ -189,12 +202,12 @@ impl Reported {
         Some(match self.says? {
             Says::Refunded => FinancialStatus::Refunded,
             Says::PaidInPart => FinancialStatus::PartiallyPaid,
-            Says::ToShip | Says::Shipped if self.has_date != Some(false) => self.paid(),
-            // Nothing goes back of an order for which nothing came. Those that were completed
-            // before WooCommerce kept dates of payment have none.
-            Says::Shipped if self.refunded > 0 => self.paid(),
+            Says::ToShip if self.has_date != Some(false) => self.paid(),
+            // wc_get_is_paid_statuses: one that is completed is paid. Those of before WooCommerce kept dates of payment
+            // have none, and a move to its new tables takes the date from more (woocommerce#68776).
+            Says::Shipped => self.paid(),
             Says::Cancelled if self.has_date == Some(true) => self.paid(),
-            Says::ToShip | Says::Shipped | Says::Unpaid => FinancialStatus::Pending,
+            Says::ToShip | Says::Unpaid => FinancialStatus::Pending,
             Says::Cancelled => FinancialStatus::Voided,
             Says::Trashed => return None,
         })
@@ -243,35 +256,37 @@ fn customer(id: Field, billing: &Billing) -> Option<Customer> {
 }
 
 /// What is sold is a variation of a product, or the product itself: then its variation is 0.
-fn lines(field: Field, unread: &mut Unread) -> Option<Vec<Line>> {
+fn lines(field: Field, reading: &mut Reading) -> Option<Vec<Line>> {
     fields! { Fields { id, name, product_id, variation_id, quantity, price, sku } }
 
-    let lines = unread.list::<Fields>(field, "line_items")?;
+    let lines = reading.list::<Fields>(field, "line_items")?;
     let read = |fields: Fields| {
+        reading.values([(Member::LineQuantity, fields.quantity)]);
         let variation = fields.variation_id.id().unwrap_or_default();
         let product = || fields.product_id.id().unwrap_or_default();
         Some(Line {
-            id: unread.or_none(required(fields.id.id()).map(Some), "line_items[].id")?,
+            id: reading.or_none(required(fields.id.id()).map(Some), "line_items[].id")?,
             variant_id: variation.or_else(product),
             title: text(fields.name),
-            quantity: unread.or_none(quantity(fields.quantity), "line_items[].quantity"),
+            quantity: reading.or_none(quantity(fields.quantity), "line_items[].quantity"),
             price: fields.price.decimal().unwrap_or_default(),
             sku: short(fields.sku, ID_CHARS),
             ..Line::default()
         })
     };
     let lines = lines.into_iter().filter_map(read).collect();
-    Some(unread.unique(lines, |line| line.id, "line_items[].id"))
+    Some(reading.unique(lines, |line| line.id, "line_items[].id"))
 }
 
 /// Each is an id and an amount below zero; of which lines it is, the order does not say.
-fn refunds(field: Field, currency: Option<Currency>, unread: &mut Unread) -> Option<Vec<Refund>> {
+fn refunds(field: Field, currency: Option<Currency>, reading: &mut Reading) -> Option<Vec<Refund>> {
     fields! { Fields { id, total } }
 
-    let refunds = unread.list::<Fields>(field, "refunds")?;
+    let refunds = reading.list::<Fields>(field, "refunds")?;
     let read = |fields: Fields| {
-        let id = unread.or_none(required(fields.id.id()), "refunds[].id");
-        let amount = unread.or_none(money(fields.total, currency), "refunds[].total");
+        reading.values([(Member::RefundTotal, fields.total)]);
+        let id = reading.or_none(required(fields.id.id()), "refunds[].id");
+        let amount = reading.or_none(money(fields.total, currency), "refunds[].total");
         let moved = Transaction {
             id,
             parent_id: None,
@@ -292,7 +307,7 @@ fn refunds(field: Field, currency: Option<Currency>, unread: &mut Unread) -> Opt
         }
     };
     let refunds = refunds.into_iter().map(read).collect();
-    Some(unread.unique(refunds, |refund| refund.id, "refunds[].id"))
+    Some(reading.unique(refunds, |refund| refund.id, "refunds[].id"))
 }
 
 fn refunded(refunds: &[Refund]) -> i64 {

@@ -1,8 +1,9 @@
 //! A charge that was refunded, in part or in full.
 
 use super::fields::{Metadata, currency, id, link, metadata, money, named, reference, required};
-use crate::json::{At, Field, Unread, Unreadable, fields};
+use crate::json::{At, Field, Reading, Unreadable, fields};
 use crate::money::Money;
+use crate::shape::Member;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
@@ -31,10 +32,16 @@ fields! { Fields {
 }}
 
 impl Charge {
-    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "charge").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
+        reading.keys([
+            (Member::PaymentIntent, it.payment_intent),
+            (Member::Captured, it.captured),
+            (Member::Refunded, it.refunded),
+            (Member::Metadata, it.metadata),
+        ]);
         let currency = required(currency(it.currency)).at("data.object.currency")?;
         let amount = required(money(it.amount, currency)).at("data.object.amount")?;
         let captured = it.captured.boolean().at("data.object.captured")?;
@@ -53,10 +60,10 @@ impl Charge {
             },
             refunded: required(refunded).at("data.object.amount_refunded")?,
             fully_refunded: it.refunded.boolean().unwrap_or_default() == Some(true),
-            customer: unread.or_none(link(it.customer), "data.object.customer"),
+            customer: reading.or_none(link(it.customer), "data.object.customer"),
             metadata: metadata(it.metadata),
             transfer_group: reference(it.transfer_group),
-            invoice: unread.or_none(link(it.invoice), "data.object.invoice"),
+            invoice: reading.or_none(link(it.invoice), "data.object.invoice"),
         })
     }
 

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::{code, currency, id, money, named, payment_id, required, text};
-use crate::json::{At, Field, Unreadable, fields};
+use crate::json::{At, Field, Reading, Unreadable, fields};
 use crate::money::Money;
+use crate::shape::Member;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dispute {
@@ -31,25 +32,42 @@ pub enum Status {
     Won,
 }
 
+/// The statuses of a bank that only asks, and of a dispute that was settled before the bank took the money
+/// (docs.stripe.com/api/disputes/object).
+const NO_MONEY_MOVED: [&str; 4] = [
+    "warning_needs_response",
+    "warning_under_review",
+    "warning_closed",
+    "prevented",
+];
+
 fields! { Fields { object, id, charge, payment_intent, amount, currency, status, reason } }
 
 impl Dispute {
-    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "dispute").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
+        reading.values([(Member::ObjectStatus, it.status)]);
+        reading.keys([(Member::PaymentIntent, it.payment_intent)]);
+        let status = text(it.status).map(|status| match status.as_str() {
+            "needs_response" | "under_review" => Status::Open,
+            "lost" => Status::Lost,
+            "won" => Status::Won,
+            word => {
+                if !NO_MONEY_MOVED.contains(&word) {
+                    reading.shape.unknown(Member::ObjectStatus);
+                }
+                Status::Inquiry
+            }
+        });
         let currency = required(currency(it.currency)).at("data.object.currency")?;
         let payment_id = payment_id(it.payment_intent, it.charge)?;
         Ok(Dispute {
             id,
             payment_id,
             amount: required(money(it.amount, currency)).at("data.object.amount")?,
-            status: text(it.status).map(|status| match status.as_str() {
-                "needs_response" | "under_review" => Status::Open,
-                "lost" => Status::Lost,
-                "won" => Status::Won,
-                _ => Status::Inquiry,
-            }),
+            status,
             reason: code(it.reason),
         })
     }

@@ -4,8 +4,9 @@ use super::fields::{
     Metadata, code, currency, email, id, link, metadata, money, named, reference, required, text,
 };
 use super::{Email, Status};
-use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
+use crate::json::{At, Field, Problem, Reading, Unreadable, fields};
 use crate::money::{Currency, Money};
+use crate::shape::Member;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -57,20 +58,28 @@ fields! { Fields {
 }}
 
 impl Intent {
-    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "payment_intent").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
+        reading.values([
+            (Member::AmountReceived, it.amount_received),
+            (Member::ObjectStatus, it.status),
+        ]);
+        reading.keys([(Member::Metadata, it.metadata)]);
         let currency = required(currency(it.currency)).at("data.object.currency")?;
         let amount = required(money(it.amount, currency)).at("data.object.amount")?;
         let received = money(it.amount_received, currency).at("data.object.amount_received")?;
         let status = text(it.status).map(Status::from);
+        if matches!(status, Some(Status::Other(_))) {
+            reading.shape.unknown(Member::ObjectStatus);
+        }
         let captured_in_full = matches!(status, None | Some(Status::Succeeded));
         let unknown_amount = Money {
             minor: if captured_in_full { amount.minor } else { 0 },
             currency,
         };
-        let charge = unread.or_none(link(it.latest_charge), "data.object.latest_charge");
+        let charge = reading.or_none(link(it.latest_charge), "data.object.latest_charge");
         Ok(Intent {
             id,
             amount,
@@ -79,14 +88,14 @@ impl Intent {
             status,
             metadata: metadata(it.metadata),
             transfer_group: reference(it.transfer_group),
-            customer: unread.or_none(link(it.customer), "data.object.customer"),
+            customer: reading.or_none(link(it.customer), "data.object.customer"),
             receipt_email: email(it.receipt_email),
             charge: match charge {
-                None => unread.or_none(first_charge(it.charges), "data.object.charges"),
+                None => reading.or_none(first_charge(it.charges), "data.object.charges"),
                 charge => charge,
             },
-            invoice: unread.or_none(link(it.invoice), "data.object.invoice"),
-            error: error(it.last_payment_error, unread),
+            invoice: reading.or_none(link(it.invoice), "data.object.invoice"),
+            error: error(it.last_payment_error, reading),
             cancellation_reason: text(it.cancellation_reason),
         })
     }
@@ -110,11 +119,11 @@ fn first_charge(field: Field) -> Result<Option<String>, Problem> {
     first.map_or(Ok(None), link)
 }
 
-fn error(field: Field, unread: &mut Unread) -> Option<PaymentError> {
+fn error(field: Field, reading: &mut Reading) -> Option<PaymentError> {
     fields! { Codes { charge, code, decline_code, payment_method } }
 
-    let codes: Codes = unread.or_none(field.object(), "data.object.last_payment_error")?;
-    let mut link = |field, name| unread.or_none(link(field), name);
+    let codes: Codes = reading.or_none(field.object(), "data.object.last_payment_error")?;
+    let mut link = |field, name| reading.or_none(link(field), name);
     Some(PaymentError {
         charge: link(codes.charge, "data.object.last_payment_error.charge"),
         code: code(codes.code),

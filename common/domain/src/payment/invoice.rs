@@ -1,10 +1,12 @@
 //! A paid invoice, of a subscription or of something else.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use super::fields::{currency, id, link, money, named, pact_id, required, seconds, text};
-use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
+use crate::json::{At, Field, Problem, Reading, Unreadable, fields};
 use crate::money::Money;
+use crate::shape::Member;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
@@ -47,18 +49,34 @@ fields! { Fields {
 fields! { Details { subscription, metadata } }
 
 impl Invoice {
-    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "invoice").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
-        let currency = unread.or_none(currency(it.currency), "data.object.currency");
+        reading.values([
+            (Member::ObjectCurrency, it.currency),
+            (Member::AmountPaid, it.amount_paid),
+            (Member::InvoiceTotal, it.total),
+            (Member::InvoiceLines, it.lines),
+        ]);
+        // Since 2025-03-31 `parent` says what `subscription` said before.
+        let of_subscription = if it.parent.is_present() {
+            it.parent
+        } else {
+            it.subscription
+        };
+        reading.keys([
+            (Member::Subscription, of_subscription),
+            (Member::Metadata, it.metadata),
+        ]);
+        let currency = reading.or_none(currency(it.currency), "data.object.currency");
         let paid = match currency {
             None => Err(Problem::Missing),
             Some(currency) => required(money(it.amount_paid, currency)).map(Some),
         };
-        let paid = unread.or_none(paid, "data.object.amount_paid");
+        let paid = reading.or_none(paid, "data.object.amount_paid");
         let earlier = details(it.subscription_details);
-        let earlier = unread.or_none(earlier, "data.object.subscription_details");
+        let earlier = reading.or_none(earlier, "data.object.subscription_details");
         let later = parent(it.parent)?;
         let subscription = link(it.subscription).at("data.object.subscription")?;
         let subscription = match subscription {
@@ -69,22 +87,22 @@ impl Invoice {
         let mut invoice = Invoice {
             id,
             subscription,
-            customer: unread.or_none(link(it.customer), "data.object.customer"),
+            customer: reading.or_none(link(it.customer), "data.object.customer"),
             paid,
-            total: unread.or_none(it.total.integer(), "data.object.total"),
+            total: reading.or_none(it.total.integer(), "data.object.total"),
             billing_reason: text(it.billing_reason),
             period_end: None,
             items: BTreeMap::new(),
             credited: BTreeMap::new(),
             credits_unused_time: false,
-            created: unread.or_none(seconds(it.created), "data.object.created"),
+            created: reading.or_none(seconds(it.created), "data.object.created"),
             pact_id: pact_id(it.metadata)
                 .or_else(|| pact_id(later.metadata))
                 .or_else(|| pact_id(earlier.metadata)),
-            charge: unread.or_none(link(it.charge), "data.object.charge"),
-            payment_intent: unread.or_none(link(it.payment_intent), "data.object.payment_intent"),
+            charge: reading.or_none(link(it.charge), "data.object.charge"),
+            payment_intent: reading.or_none(link(it.payment_intent), "data.object.payment_intent"),
         };
-        invoice.read_lines(it.lines)?;
+        invoice.read_lines(it.lines, reading)?;
         Ok(invoice)
     }
 
@@ -118,7 +136,8 @@ fields! { Line {
     pricing,
 }}
 
-fields! { LineParent { r#type, subscription_item_details } }
+// An item that somebody added, and a proration that is billed later, have the other details.
+fields! { LineParent { r#type, subscription_item_details, invoice_item_details } }
 
 fields! { ItemDetails { proration, subscription, subscription_item } }
 
@@ -176,8 +195,11 @@ impl Line<'_> {
     }
 
     fn details(&self) -> ItemDetails<'_> {
-        let details = self.parent().subscription_item_details;
-        details.object().unwrap_or_default().unwrap_or_default()
+        let parent = self.parent();
+        let details = parent.subscription_item_details.object();
+        let details = details.unwrap_or_default();
+        let added = || parent.invoice_item_details.object().unwrap_or_default();
+        details.or_else(added).unwrap_or_default()
     }
 
     /// True when the line gives the price of unused time of this subscription back.
@@ -203,7 +225,7 @@ impl Line<'_> {
 }
 
 impl Invoice {
-    fn read_lines(&mut self, lines: Field) -> Result<(), Unreadable> {
+    fn read_lines(&mut self, lines: Field, reading: &mut Reading) -> Result<(), Unreadable> {
         fields! { Lines { data } }
 
         fields! { Period { start, end } }
@@ -215,13 +237,26 @@ impl Invoice {
         let lines = lines.unwrap_or_default().data.list::<Line>();
         let (mut latest, mut is_credited) = (None, false);
         for line in lines.at("data.object.lines.data")? {
+            reading.values([
+                (Member::LineAmount, line.amount),
+                (Member::LinePeriod, line.period),
+            ]);
+            let bills = if line.parent.is_present() {
+                line.parent
+            } else {
+                line.r#type
+            };
+            reading.keys([(Member::LineBills, bills)]);
             if line.is_credit_of(subscription) {
                 is_credited = true;
                 let period: Option<Period> = line.period.object().unwrap_or_default();
                 let start = seconds(period.unwrap_or_default().start).unwrap_or_default();
-                let items = line.items().into_iter();
-                self.credited
-                    .extend(items.filter_map(|item| Some((item, start?))));
+                // A credit may be one line for each of the periods that were paid.
+                for (item, start) in line.items().into_iter().zip(iter::repeat(start)) {
+                    let Some(start) = start else { continue };
+                    let known = self.credited.entry(item).or_insert(start);
+                    *known = start.min(*known);
+                }
             }
             // A price that is given back and billed anew, as for another quantity, lasts on.
             let is_of_period = line.is_of(subscription);
@@ -239,7 +274,7 @@ impl Invoice {
             if is_of_period {
                 latest = latest.max(end);
             }
-            for (item, end) in line.items().into_iter().zip(std::iter::repeat(end)) {
+            for (item, end) in line.items().into_iter().zip(iter::repeat(end)) {
                 let known = self.items.entry(item).or_default();
                 *known = end.map_or(*known, |end| end.max(*known));
             }

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::{currency, id, money, named, payment_id, required, seconds, text};
-use crate::json::{At, Field, Unread, Unreadable, fields};
+use crate::json::{At, Field, Reading, Unreadable, fields};
 use crate::money::Money;
+use crate::shape::Member;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
@@ -32,22 +33,29 @@ pub enum Status {
 fields! { Fields { object, id, charge, payment_intent, amount, currency, status, created } }
 
 impl Refund {
-    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "refund").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
+        reading.values([(Member::ObjectStatus, it.status)]);
+        reading.keys([(Member::PaymentIntent, it.payment_intent)]);
+        let status = text(it.status).map(|status| match status.as_str() {
+            "succeeded" => Status::Succeeded,
+            "failed" | "canceled" => Status::Failed,
+            "pending" | "requires_action" => Status::Pending,
+            _ => {
+                reading.shape.unknown(Member::ObjectStatus);
+                Status::Pending
+            }
+        });
         let currency = required(currency(it.currency)).at("data.object.currency")?;
         let payment_id = payment_id(it.payment_intent, it.charge)?;
         Ok(Refund {
             id,
             payment_id,
             amount: required(money(it.amount, currency)).at("data.object.amount")?,
-            status: text(it.status).map(|status| match status.as_str() {
-                "succeeded" => Status::Succeeded,
-                "failed" | "canceled" => Status::Failed,
-                _ => Status::Pending,
-            }),
-            created: unread.or_none(seconds(it.created), "data.object.created"),
+            status,
+            created: reading.or_none(seconds(it.created), "data.object.created"),
         })
     }
 }

@@ -4,8 +4,9 @@ use super::fields::{
     Metadata, currency, email, id, link, metadata, money, named, reference, required, text,
 };
 use super::{Email, Mode, PaymentStatus};
-use crate::json::{At, Field, Problem, Unread, Unreadable, fields};
+use crate::json::{At, Field, Problem, Reading, Unreadable, fields};
 use crate::money::{Currency, Money};
+use crate::shape::Member;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -45,16 +46,35 @@ fields! { Details { email } }
 fields! { TotalDetails { amount_discount, amount_shipping, amount_tax } }
 
 impl Session {
-    pub(super) fn of(object: Field, unread: &mut Unread) -> Result<Self, Unreadable> {
+    pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "checkout.session").at("data.object.object")?;
-        let currency = unread.or_none(currency(it.currency), "data.object.currency");
+        reading.values([
+            (Member::Mode, it.mode),
+            (Member::PaymentStatus, it.payment_status),
+        ]);
+        reading.keys([
+            (Member::AmountTotal, it.amount_total),
+            (Member::ObjectCurrency, it.currency),
+            (Member::PaymentIntent, it.payment_intent),
+            (Member::Subscription, it.subscription),
+            (Member::Metadata, it.metadata),
+        ]);
+        let mode = text(it.mode).map(Mode::from);
+        if matches!(mode, Some(Mode::Other(_))) {
+            reading.shape.unknown(Member::Mode);
+        }
+        let payment_status = text(it.payment_status).map(PaymentStatus::from);
+        if matches!(payment_status, Some(PaymentStatus::Other(_))) {
+            reading.shape.unknown(Member::PaymentStatus);
+        }
+        let currency = reading.or_none(currency(it.currency), "data.object.currency");
         let total = match currency {
             None if it.amount_total.is_nothing() => Ok(None),
             None => Err(Problem::Missing),
             Some(currency) => money(it.amount_total, currency),
         };
-        let total = unread.or_none(total, "data.object.amount_total");
+        let total = reading.or_none(total, "data.object.amount_total");
         let parts = it.total_details.object::<TotalDetails>();
         let parts = parts.unwrap_or_default().unwrap_or_default();
         // A detail that cannot be read is taken as absent.
@@ -66,11 +86,11 @@ impl Session {
         let details = it.customer_details.object::<Details>().unwrap_or_default();
         Ok(Session {
             id: required(id(it.id)).at("data.object.id")?,
-            mode: text(it.mode).map(Mode::from),
-            payment_status: text(it.payment_status).map(PaymentStatus::from),
-            payment_intent: unread.or_none(link(it.payment_intent), "data.object.payment_intent"),
-            subscription: unread.or_none(link(it.subscription), "data.object.subscription"),
-            invoice: unread.or_none(link(it.invoice), "data.object.invoice"),
+            mode,
+            payment_status,
+            payment_intent: reading.or_none(link(it.payment_intent), "data.object.payment_intent"),
+            subscription: reading.or_none(link(it.subscription), "data.object.subscription"),
+            invoice: reading.or_none(link(it.invoice), "data.object.invoice"),
             total,
             currency,
             subtotal: part(it.amount_subtotal),
@@ -79,7 +99,7 @@ impl Session {
                 (None, None) => None,
                 (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
             },
-            customer: unread.or_none(link(it.customer), "data.object.customer"),
+            customer: reading.or_none(link(it.customer), "data.object.customer"),
             client_reference_id: reference(it.client_reference_id),
             metadata: metadata(it.metadata),
             email: details

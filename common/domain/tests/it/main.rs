@@ -32,6 +32,7 @@ mod privacy;
 mod profile;
 mod record;
 mod settlement;
+mod shapes;
 mod signature;
 mod time;
 mod trace;

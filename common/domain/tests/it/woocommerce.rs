@@ -92,7 +92,7 @@ fn one_status_says_what_is_paid_shipped_and_cancelled() {
         ("refunded", "null", Refunded),
         ("processing", once, Paid),
         ("processing", "null", Pending),
-        ("completed", "null", Pending),
+        ("completed", "null", Paid),
         ("partially-paid", once, PartiallyPaid),
         ("partial-payment", once, PartiallyPaid),
         ("scheduled-payment", "null", Pending),

@@ -9,6 +9,7 @@ use domain::job::Job;
 use domain::order::own::QrCode;
 use domain::order::record::Record;
 use domain::order::{Customer, Order, OrderKey, Topic};
+use domain::shape::Noted;
 use store::sql::Tx;
 use store::{customers, orders};
 
@@ -28,11 +29,16 @@ pub struct Task {
     customer: Option<(i64, Customer)>,
     /// Drawn for the topic that makes the order as a rule.
     code: Option<QrCode>,
+    pub noted: Noted,
 }
 
 /// Reads the body of a delivery, without any I/O.
 pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
     let order = Order::read(&job.body)?.under(&context.config.order_policy);
+    let noted = Noted {
+        shape: order.shape,
+        unread: order.unread.clone(),
+    };
     let order_id = order.id;
     let customer = order.customer.clone();
     let is_first = topic == Topic::Create;
@@ -45,6 +51,7 @@ pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
             .transpose()?,
         cut: CutBody::read(&order, job, topic),
         record: Record::of(order, Some(topic), &job.body, job.created_at.0),
+        noted,
     })
 }
 

@@ -260,6 +260,12 @@ pub const ALL: &[Metric] = &[
         "Deliveries accepted of whose body nothing can be made",
     ),
     counter(
+        Worker,
+        "waybill_deliveries_changed_total",
+        &["kind", "member", "change"],
+        "Deliveries that lack a member that was always there, or have one that cannot be read or has an unknown status",
+    ),
+    counter(
         Ingress,
         "waybill_signatures_refused_total",
         &["source", "reason"],

@@ -535,6 +535,7 @@ texts!(
     domain::job::State,
     domain::license::Tier,
     domain::privacy::State,
+    domain::shape::Change,
 );
 
 /// Values that are stored as JSON.

@@ -85,6 +85,8 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
     if is_whole {
         findings.extend(findings::workers(db, config, now).await?);
         findings.push(deliveries(db, now).await?);
+        findings.push(findings::shapes(db, now).await?);
+        findings.extend(findings::backup(db, config, now).await?);
         findings.extend(work(db, now).await?);
         findings.push(refused(db, now).await?);
         findings.extend(webhooks(db, now).await?);

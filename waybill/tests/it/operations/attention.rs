@@ -14,7 +14,7 @@ use workers::attention::Watch;
 
 use crate::support::job;
 use crate::support::operator::{json, refused, said};
-use crate::support::smtp::{Reply, SmtpServer};
+use crate::support::smtp::{Received, Reply, SmtpServer};
 use crate::support::{Options, START, Service, service};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -29,8 +29,8 @@ fn watched(server: &SmtpServer) -> Options {
 }
 
 /// A dead job of this kind.
-async fn dies(service: &Service, number: u128, kind: &str) {
-    let id = Uuid::from_u128(number);
+async fn dies(service: &Service, kind: &str) {
+    let id = service.clock().id();
     let now = service.clock().now();
     let new = job::ready(id, Queue::Payments, Source::Internal, kind, now);
     job::insert(service.db(), &[new]).await;
@@ -46,8 +46,8 @@ async fn after_a_day_without_a_mail_server_one_mail_says_what_is_still_true() {
     let service = watched(&server).manual_clock().start().await;
     server.at("MAIL", Reply::Code(451));
     let mut watch = Watch::new(service.parts.clone());
-    dies(&service, 1, "refunds/issue").await;
-    dies(&service, 2, "payments/retry").await;
+    dies(&service, "refunds/issue").await;
+    dies(&service, "payments/retry").await;
     for quarter in 0..24 * 4 {
         if quarter == 4 {
             service
@@ -77,7 +77,7 @@ async fn nobody_is_notified_of_what_is_silenced_or_acknowledged_before_it_is_ove
     let mut watch = Watch::new(service.parts.clone());
     let silence = ["pauses", "begin", "condition", "jobs_dead", "--for", "4h"];
     said(&service, &silence).await;
-    dies(&service, 1, "refunds/issue").await;
+    dies(&service, "refunds/issue").await;
     watch.round().await.unwrap();
     assert!(server.received().is_empty());
     said(&service, &["pauses", "end", "condition", "jobs_dead"]).await;
@@ -137,10 +137,11 @@ async fn request(service: &Service, number: u128, topic: &str, state: &str) -> S
 }
 
 #[tokio::test]
-async fn each_condition_that_is_made_on_purpose_is_found() {
+async fn of_each_condition_that_is_made_on_purpose_operators_are_notified_once_by_three_replicas() {
     use Condition as It;
 
-    let service = service().without_workers().manual_clock().start().await;
+    let server = SmtpServer::start().await;
+    let service = watched(&server).manual_clock().start().await;
     let (db, config) = (service.db(), &service.parts.config);
     let all = look(db, config, &[], START).await.unwrap();
     assert!(all.is_empty(), "{all:?}");
@@ -149,10 +150,10 @@ async fn each_condition_that_is_made_on_purpose_is_found() {
         came(&service, Source::Storefront, START.0 - ago * HOUR, 50).await;
         came(&service, Source::Payment, START.0 - ago * HOUR, 10).await;
     }
-    dies(&service, 1, "refunds/issue").await;
+    dies(&service, "refunds/issue").await;
     let (late, sweep) = (START.minus(6 * MINUTE), "fulfillments/request");
     let late = job::ready(
-        Uuid::from_u128(9),
+        service.clock().id(),
         Queue::Orders,
         Source::Internal,
         sweep,
@@ -177,6 +178,8 @@ async fn each_condition_that_is_made_on_purpose_is_found() {
                  1800000000000, 1800000000000, ''),
                 (1800000000000, 'storefront', 'generic', 'signature', 'mismatch', '', '', 401, 70,
                  1800000000000, 1800000000000, '')",
+        "insert into shapes (source, shop, kind, member, state, deliveries, first_at, last_at)
+         values ('storefront', 'shop.example', 'orders/paid', 'total_price', 'missing', 1, 1800000000000, 1800000000000)",
         "insert into orders (shop, id, listed_at, state, is_paid, held, held_minor, currency, record,
                              created_at, updated_at)
          values ('shop.example', 41, 0, 'initiated', 1, 'disputed', 500, 'EUR', '{}', 0, 0),
@@ -216,6 +219,8 @@ async fn each_condition_that_is_made_on_purpose_is_found() {
         (It::SignaturesRefused, "storefront"),
         (It::DeliveriesAllRefused, "storefront"),
         (It::DeliveriesNotUnderstood, "payment"),
+        (It::DeliveriesChanged, "orders/paid total_price"),
+        (It::BackupOld, ""),
         (It::PaymentDisputed, "41"),
         (It::RefundFailed, "42"),
         (It::EndpointPaused, &endpoint_id),
@@ -227,5 +232,73 @@ async fn each_condition_that_is_made_on_purpose_is_found() {
         (It::PrivacyDeadlinePressing, ""),
     ]);
     assert_eq!(seen.collect::<BTreeSet<_>>(), expected);
+
+    let clock = service.clock().clone();
+    let second = watched(&server).clock(&clock).start_beside(&service).await;
+    let third = watched(&server).clock(&clock).start_beside(&service).await;
+    let mut watches = [&service, &second, &third].map(|it| Watch::new(it.parts.clone()));
+    // Those that must be seen for some time begin then.
+    for _ in 0..8 {
+        for watch in &mut watches {
+            watch.round().await.unwrap();
+            watch.hand_over().await;
+        }
+        clock.advance(MINUTE);
+    }
+    let mails: Vec<String> = server.received().iter().map(Received::body).collect();
+    for (condition, about) in &expected {
+        let sentence = format!("- {} (", condition.summary(about));
+        let times = mails.iter().map(|mail| mail.matches(&sentence).count());
+        assert_eq!(times.sum::<usize>(), 1, "{condition} {about}: {mails:#?}");
+    }
+    let begun = "select count(*) as n from attention where state = 'begun'";
+    let all = i64::try_from(expected.len()).unwrap();
+    assert_eq!(service.count(begun).await, all);
+    let events = "select count(*) as n from events where kind = 'operator.attention'";
+    assert_eq!(service.count(events).await, all);
+
+    // All of it is over, but for the deliveries of before.
+    for table in [
+        "job_attempts",
+        "jobs",
+        "deliveries",
+        "refused_deliveries",
+        "refunds",
+        "orders",
+        "shapes",
+        "outgoing_webhooks",
+        "endpoints",
+        "privacy_requests",
+    ] {
+        let mut tx = db.begin().await.unwrap();
+        let delete = format!("delete from {table}");
+        tx.query(Box::leak(delete.into_boxed_str()))
+            .execute()
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+    came(&service, Source::Storefront, clock.now().0, 1).await;
+    let before = server.received().len();
+    for _ in 0..12 {
+        for watch in &mut watches {
+            watch.round().await.unwrap();
+            watch.hand_over().await;
+        }
+        clock.advance(MINUTE);
+    }
+    let mails = server.received();
+    let over: Vec<String> = mails[before..].iter().map(Received::body).collect();
+    for (condition, about) in &expected {
+        let sentence = format!("- {} (", condition.summary(about));
+        let times = over.iter().map(|mail| mail.matches(&sentence).count());
+        assert_eq!(times.sum::<usize>(), 1, "{condition} {about}: {over:#?}");
+    }
+    assert_eq!(
+        service.count("select count(*) as n from attention").await,
+        0
+    );
+    third.stop().await;
+    second.stop().await;
     service.stop().await;
 }

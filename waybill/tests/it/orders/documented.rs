@@ -5,7 +5,7 @@ use domain::job::State;
 use domain::signature::sign_storefront;
 use serde_json::{Value, json};
 
-use crate::support::delivery::Delivery;
+use crate::support::delivery::{Delivery, shopify};
 use crate::support::order::{post_all, shown, with};
 use crate::support::samples::{check, of_domain, rows, sample};
 use crate::support::{STOREFRONT_SECRET, Service, service};
@@ -16,23 +16,8 @@ struct Sent {
     body: Value,
 }
 
-/// Signed as Shopify signs it, under its names of the headers.
-fn shopify(nth: &str, topic: &str, sent: &Sent) -> Delivery {
-    let body = sent.body.to_string().into_bytes();
-    Delivery {
-        path: "/api/webhooks/storefront",
-        headers: vec![
-            ("Content-Type", b"application/json".to_vec()),
-            (
-                "X-Shopify-Hmac-Sha256",
-                sign_storefront(STOREFRONT_SECRET, &body).into(),
-            ),
-            ("X-Shopify-Topic", topic.into()),
-            ("X-Shopify-Shop-Domain", sent.shop.as_str().into()),
-            ("X-Shopify-Webhook-Id", nth.into()),
-        ],
-        body,
-    }
+fn of_shopify(nth: &str, topic: &str, sent: &Sent) -> Delivery {
+    shopify(topic, &sent.shop, nth, sent.body.to_string())
 }
 
 /// The same as WooCommerce posts it.
@@ -197,7 +182,7 @@ async fn the_documented_orders_of_shopify_end_as_the_table_says() {
         let service = of("shopify").await;
         let sent = alone(SHOPIFY);
         let topics = ["orders/create", "orders/updated"];
-        send(&service, &sent, is_backwards, topics, shopify).await;
+        send(&service, &sent, is_backwards, topics, of_shopify).await;
         check(&ends(&service, SHOPIFY, &sent).await, SHOPIFY);
         service.stop().await;
     }
@@ -227,7 +212,7 @@ async fn the_documented_versions_of_one_order_end_as_the_newest_says() {
     for is_backwards in [false, true] {
         let service = of("shopify").await;
         let topics = ["orders/create", "orders/updated"];
-        send(&service, &sent, is_backwards, topics, shopify).await;
+        send(&service, &sent, is_backwards, topics, of_shopify).await;
         check(&ends(&service, newest, &sent).await, &expected);
         service.stop().await;
     }
@@ -243,7 +228,7 @@ async fn the_documented_refunds_and_fulfilments_of_shopify_are_kept_and_change_n
         body: body_of(name),
     };
     let topics = ["orders/create", "orders/updated"];
-    send(&service, &[sent(order)], false, topics, shopify).await;
+    send(&service, &[sent(order)], false, topics, of_shopify).await;
     for (name, topics) in [
         ("refunds_create", ["refunds/create", "refunds/create"]),
         (
@@ -253,8 +238,14 @@ async fn the_documented_refunds_and_fulfilments_of_shopify_are_kept_and_change_n
         ("orders_edited", ["orders/edited", "orders/edited"]),
     ] {
         let sent = sent(&format!("domain/storefront/{name}.2026-07"));
-        let named =
-            |nth: &str, topic: &str, sent: &Sent| shopify(&format!("{topic}-{nth}"), topic, sent);
+        let named = |nth: &str, topic: &str, sent: &Sent| {
+            shopify(
+                topic,
+                &sent.shop,
+                &format!("{topic}-{nth}"),
+                sent.body.to_string(),
+            )
+        };
         send(&service, &[sent], false, topics, named).await;
     }
     let expected: Vec<String> = SHOPIFY

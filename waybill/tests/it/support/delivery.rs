@@ -30,6 +30,23 @@ pub fn storefront(topic: &str, body: impl Into<Vec<u8>>) -> Delivery {
     }
 }
 
+/// A storefront delivery as Shopify signs it, under its names of the headers.
+pub fn shopify(topic: &str, shop: &str, id: &str, body: impl Into<Vec<u8>>) -> Delivery {
+    let body = body.into();
+    let signature = sign_storefront(STOREFRONT_SECRET, &body);
+    Delivery {
+        path: "/api/webhooks/storefront",
+        headers: vec![
+            ("Content-Type", b"application/json".to_vec()),
+            ("X-Shopify-Hmac-Sha256", signature.into()),
+            ("X-Shopify-Topic", topic.into()),
+            ("X-Shopify-Shop-Domain", shop.into()),
+            ("X-Shopify-Webhook-Id", id.into()),
+        ],
+        body,
+    }
+}
+
 /// The sample order of a seed.
 pub fn order(topic: &str, seed: u64) -> Delivery {
     storefront(topic, sample::storefront(topic, seed, START.0).unwrap())

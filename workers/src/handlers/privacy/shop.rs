@@ -35,7 +35,9 @@ use serde_json::{Value, json};
 use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, Scanned, Staying, add};
 use store::sql::Tx;
-use store::{bulk_operations, endpoints, pauses, privacy_requests, refused_deliveries, tombstones};
+use store::{
+    bulk_operations, endpoints, pauses, privacy_requests, refused_deliveries, shapes, tombstones,
+};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -327,6 +329,7 @@ impl Erasure<'_> {
             refused_deliveries::forget_shop(&mut tx, self.shop).await?;
             bulk_operations::forget_shop(&mut tx, self.shop, self.until).await?;
             pauses::forget_shop(&mut tx, self.shop, self.until).await?;
+            shapes::forget_shop(&mut tx, self.shop).await?;
             self.go_on_to(Phase::Exports);
         }
         self.commit(tx).await

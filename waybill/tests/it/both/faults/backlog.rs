@@ -21,7 +21,7 @@ use crate::support::{Service, pause, service, within};
 /// How many jobs wait. With `BACKLOG_TIMES=50` there are a million.
 const WAITING: u32 = 20_000;
 /// Nobody's order waits longer than this behind those of others.
-const PROMISED: Duration = Duration::from_secs(2);
+pub const PROMISED: Duration = Duration::from_secs(2);
 const LARGE: &str = "large.example";
 const READY: &str =
     "select count(*) as n from jobs where shop = 'large.example' and state = 'ready'";
@@ -74,7 +74,7 @@ fn small(topic: &str, id: i64) -> Delivery {
 }
 
 /// How long it takes from a delivery until its job is done.
-async fn waited(service: &Service, delivery: &Delivery) -> Duration {
+pub async fn waited(service: &Service, delivery: &Delivery) -> Duration {
     let begun = Instant::now();
     let response = service.post(delivery).await;
     assert_eq!(response.status(), 200);

@@ -1,5 +1,6 @@
 //! Tests in which processes, servers and disks fail.
 
+pub mod away;
 pub mod backlog;
 pub mod chaos;
 pub mod cluster;

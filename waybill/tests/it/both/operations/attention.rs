@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use domain::attention::CALM;
 use domain::job::{Queue, Source};
-use uuid::Uuid;
 use workers::attention::Watch;
 
 use crate::support::job;
@@ -28,7 +27,7 @@ async fn dies(service: &Service) {
     let kind = "refunds/issue";
     let now = service.clock().now();
     let new = job::ready(
-        Uuid::from_u128(7),
+        service.clock().id(),
         Queue::Payments,
         Source::Internal,
         kind,

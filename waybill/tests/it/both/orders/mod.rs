@@ -3,4 +3,5 @@
 pub mod deliveries;
 pub mod providers;
 pub mod races;
+pub mod sale;
 pub mod storm;

@@ -57,6 +57,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("workers::call::answered", Deliveries, Both),
     ("workers::call::claim", Deliveries, Both),
     ("workers::run::commit_batch", Deliveries, Both),
+    ("workers::shapes::write", Deliveries, Both),
     ("workers::webhooks::commit_wave", Deliveries, Both),
     ("store::jobs::clear_notified", Failures, Both),
     ("store::pauses::wake", Failures, Both),
@@ -224,6 +225,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "store::device_codes::delete",
         "The end of a login that the provider does not know: a repetition finds nothing.",
     ),
+    ("store::backups::made", ONE_ROW),
     (
         "store::device_codes::expire",
         "The end of a login that is over: a repetition says the same.",
