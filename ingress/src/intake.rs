@@ -4,8 +4,9 @@
 //! There is no timer: an idle service commits a single delivery at once, and a busy one commits
 //! hundreds with two statements and one flush to disk. Batches are stored by tasks of their own,
 //! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
-//! deliveries are limited, and beyond that the answer is 503 at once. A shop or an account may have as many waiting as there
-//! is room left for others, and a batch takes one of each in turn, so nobody who sends very many keeps others out.
+//! deliveries are limited, and beyond that the answer is 503 at once. A shop or an account may have as many, and as many
+//! bytes, waiting as there is room left for others, and a batch takes one of each in turn, so nobody who sends very many
+//! keeps others out.
 //!
 //! Privacy requests have batches of their own. Each is also written to the audit, whose log one
 //! transaction at a time goes on with, and no other delivery waits for that.
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bus::{Bus, JobRef, MAX_JOBS_PER_MESSAGE};
-use domain::job::{JobId, Queue, State};
+use domain::job::{JobId, Queue, Source, State};
 use domain::privacy::Keys;
 use futures_util::stream::{self, StreamExt};
 use platform::clock::Clock;
@@ -148,12 +149,25 @@ struct Shares {
 #[derive(Default)]
 struct Taken {
     all: usize,
-    of: HashMap<Sender, usize>,
+    of: HashMap<Sender, Own>,
+}
+
+/// What waits of one sender.
+#[derive(Default)]
+struct Own {
+    deliveries: usize,
+    kib: usize,
 }
 
 impl Shares {
-    /// A place for one more. One sender alone has at most half of all places, each of two a third, and so on.
-    fn enter(self: &Arc<Self>, sender: Option<&str>) -> Result<Place, Unavailable> {
+    /// A place for one more of this size, while so many KiB of the byte budget are left. One sender alone has at most half
+    /// of all places and bytes, each of two a third, and so on.
+    fn enter(
+        self: &Arc<Self>,
+        sender: (Source, Option<&str>),
+        kib: usize,
+        kib_left: usize,
+    ) -> Result<Place, Unavailable> {
         let sender = self.hasher.hash_one(sender);
         let mut taken = lock(&self.taken);
         let left = WAITING - taken.all;
@@ -161,14 +175,16 @@ impl Shares {
             return Err(Unavailable::NotStored);
         }
         let own = taken.of.entry(sender).or_default();
-        if *own >= left {
+        if own.deliveries >= left || own.kib > kib_left {
             return Err(Unavailable::OverShare);
         }
-        *own += 1;
+        own.deliveries += 1;
+        own.kib += kib;
         taken.all += 1;
         Ok(Place {
             shares: self.clone(),
             sender,
+            kib,
         })
     }
 }
@@ -177,6 +193,7 @@ impl Shares {
 struct Place {
     shares: Arc<Shares>,
     sender: Sender,
+    kib: usize,
 }
 
 impl Drop for Place {
@@ -184,8 +201,9 @@ impl Drop for Place {
         let mut taken = lock(&self.shares.taken);
         taken.all -= 1;
         if let Some(own) = taken.of.get_mut(&self.sender) {
-            *own -= 1;
-            if *own == 0 {
+            own.deliveries -= 1;
+            own.kib -= self.kib;
+            if own.deliveries == 0 {
                 taken.of.remove(&self.sender);
             }
         }
@@ -274,11 +292,12 @@ impl Intake {
         };
         let (answer, verdict) = oneshot::channel();
         let lane = lanes.of(delivery.job.queue);
-        let account = delivery.account.as_deref();
+        let job = &delivery.job;
+        let sender = job.shop.as_deref().or(delivery.account.as_deref());
+        let kib = delivery.budget.permit.num_permits();
+        let left = self.budget.available_permits();
         let waiting = Waiting {
-            place: lane
-                .shares
-                .enter(delivery.job.shop.as_deref().or(account))?,
+            place: lane.shares.enter((job.source, sender), kib, left)?,
             job: delivery.job,
             body_hash: delivery.body_hash,
             note: delivery.not_understood,

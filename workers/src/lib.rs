@@ -179,6 +179,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     tasks.wait().await;
     worker.give_up_pending().await;
     worker.calls.end().await;
+    worker.shared.shapes.flush(&worker.parts).await;
     if bus.is_local() {
         // No job is running, so after the next start no job is suspected of having ended the
         // process.

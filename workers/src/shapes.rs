@@ -1,23 +1,29 @@
 //! Notices that a provider has changed the shape of its bodies (`domain::shape`). What is usual for a shop's deliveries is
 //! read once and then known here, so a usual body costs no statement. What is new is written before the
-//! delivery is worked on, so it is known even if the process dies; more of the same is counted, and written every other
-//! second.
+//! delivery is worked on, so it is known even if the process dies; more of the same is counted, and written every two
+//! seconds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use domain::job::{Job, JobId, Kind, Source};
-use domain::json::Unreadable;
+use domain::json::{Problem, Unreadable};
+use domain::privacy::SubjectKey;
 use domain::shape::{News, Noted, Usual};
+use domain::time::Timestamp;
 use platform::lock::lock;
 use process::Parts;
 use store::shapes::{self, Addition, Key, State};
-use store::sql;
+use store::{sql, tombstones};
+use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::handlers::{Prepared, Task};
 
 const PAUSE: Duration = Duration::from_secs(2);
+/// How long a delivery waits for it at most.
+const DEADLINE: Duration = Duration::from_secs(1);
 /// So many are known at most. Beyond that all are read again.
 const MOST: usize = 100_000;
 
@@ -29,7 +35,11 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// `None` for one that is read again.
     pub fn of(Prepared { job, task }: &Prepared) -> Option<Self> {
+        if job.attempts > 0 || job.unfinished_attempts > 0 {
+            return None;
+        }
         let (shop, noted) = match task {
             Task::Order(task) => (job.shop.as_deref(), &task.noted),
             Task::Payment(task) => (task.account.as_deref(), task.noted.as_ref()?),
@@ -39,10 +49,15 @@ impl Seen {
 
     /// One that cannot be read because of a member.
     pub fn unreadable(job: &Job, error: &anyhow::Error) -> Option<Self> {
-        let flows::Error::Unreadable(Unreadable::Field { field, .. }) = error.downcast_ref()?
+        let flows::Error::Unreadable(Unreadable::Field { field, problem }) =
+            error.downcast_ref()?
         else {
             return None;
         };
+        // A body of another resource says nothing of this one.
+        if *problem == Problem::Foreign {
+            return None;
+        }
         let noted = Noted {
             unread: vec![field],
             ..Noted::default()
@@ -75,10 +90,11 @@ pub struct Shapes(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     usual: HashMap<Key, Usual>,
-    unwritten: BTreeMap<(Key, &'static str, State), Unwritten>,
-    /// By the clock's `elapsed`.
-    written_at: Option<Duration>,
+    unwritten: BTreeMap<Row, Unwritten>,
+    written_at: Option<Timestamp>,
 }
+
+type Row = (Key, &'static str, State);
 
 /// What is not written yet of a member.
 #[derive(Clone, Copy)]
@@ -86,130 +102,200 @@ struct Unwritten {
     deliveries: i64,
     /// The latest delivery.
     job: JobId,
+    first_at: Timestamp,
+    last_at: Timestamp,
 }
 
 impl Shapes {
-    /// Takes the bodies of a message. What cannot be read or written now is counted with the next message: no
-    /// delivery waits for it.
+    /// Takes the bodies of a message. What cannot be written in time is written later, and no delivery fails because of it.
     pub async fn notice(&self, parts: &Parts, seen: &[Seen]) {
+        let now = parts.clock.now();
         let noticed = async {
-            self.read(parts, seen).await?;
-            if self.learn(seen, parts.clock.elapsed()) {
+            if self.lacks_any(seen, now) {
+                self.read(parts, seen).await?;
+            }
+            if self.learn(seen, now) {
                 self.write(parts).await?;
             }
             sql::Result::Ok(())
         };
-        if let Err(error) = noticed.await {
-            tracing::debug!(%error, "the shapes of bodies are noted later");
+        match timeout(DEADLINE, noticed).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the shapes of bodies are noted later"),
+            Err(_) => tracing::debug!("the shapes of bodies are noted later"),
         }
     }
 
-    /// Reads what is usual for those that are not known here.
-    async fn read(&self, parts: &Parts, seen: &[Seen]) -> sql::Result<()> {
-        let mut missing: BTreeMap<(&'static str, &'static str), (Source, BTreeSet<String>)> =
-            BTreeMap::new();
-        {
-            let known = lock(&self.0);
-            for Seen { key, .. } in seen {
-                if !known.usual.contains_key(key) {
-                    let of_kind = missing.entry((key.source.into_str(), key.kind));
-                    let (_, shops) = of_kind.or_insert((key.source, BTreeSet::new()));
-                    shops.insert(key.shop.clone());
-                }
-            }
+    /// Writes what is not written yet, at the end of the process.
+    pub async fn flush(&self, parts: &Parts) {
+        if let Err(error) = self.write(parts).await {
+            tracing::debug!(%error, "some shapes of bodies were not counted");
         }
-        for ((_, kind), (source, shops)) in missing {
-            let shops = shops.into_iter().collect();
-            let read = shapes::usual(&parts.db, source, kind, shops).await?;
+    }
+
+    /// Whether a body is of a sender that is not known here, or says what other processes may know already.
+    fn lacks_any(&self, seen: &[Seen], now: Timestamp) -> bool {
+        let known = lock(&self.0);
+        seen.iter().any(|it| match known.usual.get(&it.key) {
+            None => true,
+            Some(usual) => {
+                let news = usual.news(&it.noted, now);
+                news.is_some_and(|news| usual.is_first(&news))
+            }
+        })
+    }
+
+    /// Reads what is usual for the senders of these bodies.
+    async fn read(&self, parts: &Parts, seen: &[Seen]) -> sql::Result<()> {
+        let mut kinds: BTreeMap<&'static str, (Source, BTreeSet<String>)> = BTreeMap::new();
+        for Seen { key, .. } in seen {
+            let of_kind = kinds.entry(key.kind);
+            let (_, shops) = of_kind.or_insert((key.source, BTreeSet::new()));
+            shops.insert(key.shop.clone());
+        }
+        {
             let mut known = lock(&self.0);
             if known.usual.len() > MOST {
                 known.usual.clear();
             }
+        }
+        for (kind, (source, shops)) in kinds {
+            let shops = shops.into_iter().collect();
+            let read = shapes::usual(&parts.db, source, kind, shops).await?;
+            let mut known = lock(&self.0);
             for (shop, usual) in read {
-                known.usual.insert(Key { source, shop, kind }, usual);
+                let key = Key { source, shop, kind };
+                known.usual.entry(key).or_default().merge(usual);
             }
         }
         Ok(())
     }
 
     /// Learns from bodies, and says whether it is time to write.
-    fn learn(&self, seen: &[Seen], now: Duration) -> bool {
+    fn learn(&self, seen: &[Seen], now: Timestamp) -> bool {
         let mut known = lock(&self.0);
+        let Known {
+            usual,
+            unwritten,
+            written_at,
+        } = &mut *known;
         let mut is_first = false;
         for Seen { job, key, noted } in seen {
-            let Some(news) = known.usual.get(key).and_then(|usual| usual.news(noted)) else {
+            let usual = usual.entry(key.clone()).or_default();
+            let Some(news) = usual.news(noted, now) else {
                 continue;
             };
-            if let Some(usual) = known.usual.get_mut(key) {
-                is_first |= usual.learn(&news);
-            }
-            known.note(*job, key, &news);
+            is_first |= usual.is_first(&news);
+            usual.learn(&news, now);
+            note(unwritten, (*job, now), key, &news);
         }
-        let is_time = known.written_at.is_none_or(|at| now > at + PAUSE);
-        is_first || (is_time && !known.unwritten.is_empty())
+        let is_time = written_at.is_none_or(|at| now > at.plus(PAUSE));
+        is_first || (is_time && !unwritten.is_empty())
     }
 
     /// Writes what is not written yet.
     async fn write(&self, parts: &Parts) -> sql::Result<()> {
         let unwritten = {
             let mut known = lock(&self.0);
-            known.written_at = Some(parts.clock.elapsed());
+            known.written_at = Some(parts.clock.now());
             std::mem::take(&mut known.unwritten)
         };
-        let written = write(parts, &unwritten).await;
-        if written.is_err() {
-            let mut known = lock(&self.0);
-            for (key, it) in unwritten {
-                known.unwritten.entry(key).or_insert(it);
-            }
-            // What is usual is read again, because nobody knows what was written.
-            known.usual.clear();
+        if unwritten.is_empty() {
+            return Ok(());
         }
-        written
+        // It is put back when the deadline passes, too.
+        let mut kept = Kept {
+            shapes: self,
+            unwritten,
+        };
+        write(parts, &kept.unwritten).await?;
+        kept.unwritten.clear();
+        Ok(())
     }
 }
 
-impl Known {
-    fn note(&mut self, job: JobId, key: &Key, news: &News) {
-        let always = news.always.iter().map(|it| (it.into_str(), State::Always));
-        let sometimes = news.sometimes.iter();
-        let sometimes = sometimes.map(|it| (it.into_str(), State::Sometimes));
-        let changes = news.changes.iter();
-        let changes = changes.map(|(name, change)| (*name, State::Changed(*change)));
-        for (member, state) in always.chain(sometimes).chain(changes) {
-            let counted = self.unwritten.entry((key.clone(), member, state));
-            let counted = counted.or_insert(Unwritten { deliveries: 0, job });
-            if let State::Changed(change) = state {
-                counted.deliveries += 1;
-                counted.job = job;
-                metrics::counter!(
-                    "waybill_deliveries_changed_total",
-                    "kind" => key.kind, "member" => member, "change" => change.into_str()
-                )
-                .increment(1);
-            }
+/// What is put back unless it was written.
+struct Kept<'a> {
+    shapes: &'a Shapes,
+    unwritten: BTreeMap<Row, Unwritten>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        let mut known = lock(&self.shapes.0);
+        for (row, it) in std::mem::take(&mut self.unwritten) {
+            let newer = known.unwritten.entry(row).or_insert(Unwritten {
+                deliveries: 0,
+                ..it
+            });
+            newer.deliveries += it.deliveries;
+            newer.first_at = it.first_at;
         }
     }
 }
 
-async fn write(
-    parts: &Parts,
-    unwritten: &BTreeMap<(Key, &'static str, State), Unwritten>,
-) -> sql::Result<()> {
+fn note(
+    unwritten: &mut BTreeMap<Row, Unwritten>,
+    (job, now): (JobId, Timestamp),
+    key: &Key,
+    news: &News,
+) {
+    let always = news.always.iter().map(|it| (it.into_str(), State::Always));
+    let sometimes = news.sometimes.iter();
+    let sometimes = sometimes.map(|it| (it.into_str(), State::Sometimes));
+    let changes = news.changes.iter();
+    let changes = changes.map(|(name, change)| (*name, State::Changed(*change)));
+    for (member, state) in always.chain(sometimes).chain(changes) {
+        let counted = unwritten.entry((key.clone(), member, state));
+        let counted = counted.or_insert(Unwritten {
+            deliveries: 0,
+            job,
+            first_at: now,
+            last_at: now,
+        });
+        if let State::Changed(change) = state {
+            counted.deliveries += 1;
+            (counted.job, counted.last_at) = (job, now);
+            metrics::counter!(
+                "waybill_deliveries_changed_total",
+                "kind" => key.kind, "member" => member, "change" => change.into_str()
+            )
+            .increment(1);
+        }
+    }
+}
+
+/// Writes these, but for shops that were erased.
+async fn write(parts: &Parts, unwritten: &BTreeMap<Row, Unwritten>) -> sql::Result<()> {
     let changed = unwritten.values().filter(|it| it.deliveries > 0);
     let jobs: BTreeSet<JobId> = changed.map(|it| it.job).collect();
     let versions = shapes::api_versions(&parts.db, jobs.into_iter().collect()).await?;
-    let additions: Vec<Addition<'_>> = unwritten
-        .iter()
+    let tombstone = |key: &Key| {
+        let is_shop = key.source == Source::Storefront && !key.shop.is_empty();
+        let subject = is_shop.then(|| parts.keys.subject(&key.shop, SubjectKey::Shop));
+        subject.flatten()
+    };
+    let mut subjects: BTreeMap<&str, BTreeSet<Uuid>> = BTreeMap::new();
+    for (key, ..) in unwritten.keys() {
+        if let Some(subject) = tombstone(key) {
+            subjects.entry(&key.shop).or_default().insert(subject);
+        }
+    }
+    let mut tx = parts.db.begin().await?;
+    let erased = tombstones::check(&mut tx, &subjects).await?;
+    let is_erased = |key: &Key| tombstone(key).is_some_and(|it| erased.contains_key(&it));
+    let rows = unwritten.iter().filter(|((key, ..), _)| !is_erased(key));
+    let additions: Vec<Addition<'_>> = rows
         .map(|((key, member, state), it)| Addition {
             key,
             member,
             state: *state,
             api_version: versions.get(&it.job).cloned(),
             deliveries: it.deliveries,
+            first_at: it.first_at,
+            last_at: it.last_at,
         })
         .collect();
-    let mut tx = parts.db.begin().await?;
-    shapes::add(&mut tx, &additions, parts.clock.now()).await?;
+    shapes::add(&mut tx, &additions).await?;
     tx.commit().await
 }

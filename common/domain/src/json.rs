@@ -31,6 +31,8 @@ pub(crate) struct Reading {
     /// The fields that have a value which could not be read, each once.
     pub unread: Vec<&'static str>,
     pub shape: Shape,
+    /// True for the resource of a provider's API as it is documented, which has its nullable members too.
+    pub is_resource: bool,
 }
 
 impl Reading {
@@ -44,6 +46,13 @@ impl Reading {
     pub fn values<const N: usize>(&mut self, members: [(Member, Field<'_>); N]) {
         for (member, field) in members {
             self.shape.note(member, !field.is_nothing());
+        }
+    }
+
+    /// Notes whether the body has members whose value may be null, if whoever sent it always writes them.
+    pub fn nullable<const N: usize>(&mut self, members: [(Member, Field<'_>); N]) {
+        if self.is_resource {
+            self.keys(members);
         }
     }
 

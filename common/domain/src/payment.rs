@@ -170,7 +170,10 @@ impl Event {
         };
         let created = required(Ok(created)).at("created")?;
         let object = object(envelope.data)?;
-        let mut reading = Reading::default();
+        let mut reading = Reading {
+            is_resource: envelope.livemode.is_present(),
+            ..Reading::default()
+        };
         let it = &mut reading;
         let object = match kind {
             EventType::IntentSucceeded | EventType::IntentFailed | EventType::IntentCanceled => {
@@ -228,7 +231,7 @@ impl fmt::Debug for Email {
 }
 
 fields! { Envelope {
-    id, object, created, timestamp, api_version, account, context,
+    id, object, created, timestamp, api_version, account, context, livemode,
     #[serde(rename = "type")]
     kind,
     data,

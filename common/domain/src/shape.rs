@@ -3,16 +3,18 @@
 //! The readers of bodies declare a [`Member`] where they read it, as one that must have a value or one that may be null.
 //! What a provider calls optional is not declared, so it never counts. What a shop's deliveries of a topic had
 //! every time is learned from them ([`Usual`]): a member that was always there and is missing is a change, and so is, from the
-//! first delivery on, a value of another type and a status that nobody here knows. Names are kept, never values.
+//! first delivery on, a value of another type and a status that nobody here knows. Names are kept, never values. After a
+//! week ([`NEW`]) the new shape is the usual one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use crate::names::{Unknown, unlisted};
+use crate::time::Timestamp;
 
-/// How long a change is new. After that the new shape is the usual one, and nobody is told of it again.
+/// How long a change is new. After that nobody is told of it again.
 pub const NEW: Duration = Duration::from_hours(7 * 24);
 
 /// Declares the members, each with the path by which it is reported.
@@ -205,8 +207,8 @@ pub struct Usual {
     pub always: Members,
     /// Those that a delivery lacked which came before any that had them.
     pub sometimes: Members,
-    /// The names of those that have changed.
-    pub changed: BTreeSet<(String, Change)>,
+    /// The names of those that have changed, and since when.
+    pub changed: BTreeMap<(String, Change), Timestamp>,
 }
 
 /// What was noted of a body while it was read.
@@ -227,7 +229,7 @@ pub struct News {
 
 impl Usual {
     /// What is new in a body.
-    pub fn news(&self, Noted { shape, unread }: &Noted) -> Option<News> {
+    pub fn news(&self, Noted { shape, unread }: &Noted, now: Timestamp) -> Option<News> {
         let known = self.always.or(self.sometimes);
         let always = shape.has().without(known);
         let sometimes = shape.lacks.without(known);
@@ -236,26 +238,53 @@ impl Usual {
         if is_usual && shape.unknown.is_empty() && unread.is_empty() {
             return None;
         }
-        let missing = missing.iter().filter(|it| !unread.contains(&it.into_str()));
-        let missing = missing.map(|it| (it.into_str(), Change::Missing));
+        let missing = missing.iter().map(|it| (it.into_str(), Change::Missing));
         let unknown = shape.unknown.iter();
         let unknown = unknown.map(|it| (it.into_str(), Change::Unknown));
-        let unread = unread.iter().map(|name| (*name, Change::Unread));
-        Some(News {
+        // One that must be there and is not cannot be read either.
+        let lacks = |name: &str| shape.lacks.iter().any(|it| it.into_str() == name);
+        let unread = unread.iter().filter(|name| !lacks(name));
+        let unread = unread.map(|name| (*name, Change::Unread));
+        let is_new = |(name, change): &(&'static str, Change)| {
+            let since = self.changed.get(&((*name).to_owned(), *change));
+            since.is_none_or(|since| now <= since.plus(NEW))
+        };
+        let changes = missing.chain(unknown).chain(unread).filter(is_new);
+        let news = News {
             always,
             sometimes,
-            changes: missing.chain(unknown).chain(unread).collect(),
-        })
+            changes: changes.collect(),
+        };
+        (news != News::default()).then_some(news)
     }
 
-    /// Takes what is new as usual, and says whether it was not known before.
-    pub fn learn(&mut self, news: &News) -> bool {
+    /// Whether something is new that was not before.
+    pub fn is_first(&self, news: &News) -> bool {
+        let is_known = |(name, change): &(&'static str, Change)| {
+            let key = ((*name).to_owned(), *change);
+            self.changed.contains_key(&key)
+        };
+        let learns = !news.always.is_empty() || !news.sometimes.is_empty();
+        learns || !news.changes.iter().all(is_known)
+    }
+
+    /// Takes what is new as known.
+    pub fn learn(&mut self, news: &News, now: Timestamp) {
         self.always = self.always.or(news.always);
         self.sometimes = self.sometimes.or(news.sometimes);
-        let mut is_first = !news.always.is_empty() || !news.sometimes.is_empty();
         for (name, change) in &news.changes {
-            is_first |= self.changed.insert(((*name).to_owned(), *change));
+            let key = ((*name).to_owned(), *change);
+            self.changed.entry(key).or_insert(now);
         }
-        is_first
+    }
+
+    /// Takes what others know as known.
+    pub fn merge(&mut self, other: Usual) {
+        self.always = self.always.or(other.always);
+        self.sometimes = self.sometimes.or(other.sometimes);
+        for (key, since) in other.changed {
+            let known = self.changed.entry(key).or_insert(since);
+            *known = since.min(*known);
+        }
     }
 }

@@ -136,7 +136,7 @@ impl Look {
             let name = source.into_str();
             let over = summary
                 .iter()
-                .filter(|it| it.source == name && matches!(&*it.reason, "rate" | "share"));
+                .filter(|it| it.source == name && it.reason == "rate");
             if over.clone().any(|it| now.since(it.last_at) < HOUR) {
                 let number: i64 = over.map(|it| it.deliveries).sum();
                 let details = format!("{number} in the last day");
@@ -153,7 +153,8 @@ impl Look {
             // Strangers who sign nothing do not count, unless they sign as another profile does.
             let signed = summary.iter().filter(|it| {
                 let is_signed = it.signature != "missing" || !it.header.is_empty();
-                it.source == name && is_signed && it.reason != "unavailable"
+                let is_full = matches!(&*it.reason, "unavailable" | "share");
+                it.source == name && is_signed && !is_full
             });
             let refused: i64 = signed.map(|it| it.deliveries).sum();
             let all = refused >= ALL_REFUSED

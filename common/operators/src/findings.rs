@@ -3,7 +3,6 @@
 
 pub mod clock;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +12,6 @@ use config::database::sqlite_file;
 use config::protections::{PROTECTIONS, Protection, State};
 use domain::attention::Condition;
 use domain::redact::redact;
-use domain::shape::Change;
 use domain::time::{Timestamp, age};
 use providers::exports::ExportStore;
 use providers::is_loopback;
@@ -131,13 +129,16 @@ fn public_address(config: &Config) -> Option<Finding> {
 
 /// How old a delivery may be that is in no backup.
 const BACKED_UP: Duration = Duration::from_hours(7 * 24);
+/// Whoever has made none for so long with PostgreSQL does it in another way.
+const IN_ANOTHER_WAY: Duration = Duration::from_hours(30 * 24);
 
-/// Whether there is a backup of what came. `None`: the database is PostgreSQL, which has means of its own, and no `waybill
-/// backup` was ever made.
+/// Whether there is a backup of what came. `None`: the database is PostgreSQL, which has means of its own, and `waybill
+/// backup` is not in use.
 pub async fn backup(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option<Finding>> {
     const CHECK: &str = "backup";
     let last = backups::last(db).await?;
-    if last.is_none() && sqlite_file(&config.database_url).is_none() {
+    let is_in_use = last.is_some_and(|last| now.since(last) < IN_ANOTHER_WAY);
+    if !is_in_use && sqlite_file(&config.database_url).is_none() {
         return Ok(None);
     }
     let found = match last {
@@ -155,27 +156,17 @@ pub async fn backup(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Opt
 
 /// A change of the shape of deliveries is shown as long as they come.
 const CHANGED: Duration = Duration::from_hours(24);
-/// So many changes of one shop and topic each are looked at.
-const CHANGES: i64 = 1000;
 
 /// What has changed of the shape of deliveries: of which topic or type and member, and in other words how.
 pub async fn changed(db: &Db, now: Timestamp) -> sql::Result<Vec<(String, String)>> {
-    let mut all: BTreeMap<(String, Change), (i64, i64, Option<String>)> = BTreeMap::new();
-    for it in shapes::changed(db, now.minus(CHANGED), now, CHANGES).await? {
-        let name = format!("{} {}", it.kind, it.member);
-        let (deliveries, shops, version) = all.entry((name, it.state)).or_default();
-        *deliveries += it.deliveries;
-        *shops += 1;
-        if version.is_none() {
-            *version = it.api_version;
-        }
-    }
     let mut found: Vec<(String, String)> = Vec::new();
-    for ((name, change), (deliveries, shops, version)) in all {
-        let version = version.map_or_else(String::new, |it| format!(", API version {it}"));
-        let of = counted(shops, "shop or account", "shops or accounts");
-        let number = counted(deliveries, "delivery", "deliveries");
-        let details = format!("it {} in {number} of {of}{version}", change.in_words());
+    for it in shapes::changed(db, now.minus(CHANGED), now).await? {
+        let name = format!("{} {}", it.kind, it.member);
+        let version = it.api_version.map(|it| format!(", API version {it}"));
+        let version = version.unwrap_or_default();
+        let of = counted(it.senders, "shop or account", "shops or accounts");
+        let number = counted(it.deliveries, "delivery", "deliveries");
+        let details = format!("it {} in {number} of {of}{version}", it.state.in_words());
         match found.last_mut() {
             Some((last, all)) if *last == name => *all = format!("{all}; {details}"),
             _ => found.push((name, details)),
@@ -190,7 +181,7 @@ fn counted(number: i64, one: &str, many: &str) -> String {
 
 /// Whether deliveries are as they always were.
 pub async fn shapes(db: &Db, now: Timestamp) -> sql::Result<Finding> {
-    const CHECK: &str = "deliveries";
+    const CHECK: &str = "shape of bodies";
     let changed = changed(db, now).await?;
     if changed.is_empty() {
         return Ok(Finding::ok(CHECK, "as they always were"));

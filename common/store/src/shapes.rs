@@ -45,6 +45,9 @@ pub struct Addition<'a> {
     pub state: State,
     pub api_version: Option<String>,
     pub deliveries: i64,
+    /// When the first of them, and the last, was worked on.
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
 }
 
 #[derive(FromRow)]
@@ -52,6 +55,7 @@ struct Row {
     shop: String,
     member: String,
     state: String,
+    first_at: Timestamp,
 }
 
 /// What is usual for deliveries of these shops or accounts.
@@ -65,7 +69,8 @@ pub async fn usual(
     let mut all: Vec<(String, Usual)> = shops.iter().map(new).collect();
     let rows: Vec<Row> = db
         .query(
-            "select shop, member, state from shapes where source = $1 and kind = $2 and shop in ($3..)",
+            "select shop, member, state, first_at from shapes
+             where source = $1 and kind = $2 and shop in ($3..)",
         )
         .bind(source.into_str())
         .bind(kind)
@@ -83,7 +88,7 @@ pub async fn usual(
             ("sometimes", Ok(member)) => usual.sometimes.add(member),
             (state, _) => {
                 let known = Change::VARIANTS.iter().find(|it| it.into_str() == state);
-                let change = known.map(|change| (row.member, *change));
+                let change = known.map(|change| ((row.member, *change), row.first_at));
                 usual.changed.extend(change);
             }
         }
@@ -92,7 +97,7 @@ pub async fn usual(
 }
 
 /// Adds to the rows, which are in the sequence of their keys. Those that are not there are made.
-pub async fn add(tx: &mut Tx, additions: &[Addition<'_>], now: Timestamp) -> Result<()> {
+pub async fn add(tx: &mut Tx, additions: &[Addition<'_>]) -> Result<()> {
     let rows = additions.iter().map(|it| {
         [
             column("source", it.key.source.into_str()),
@@ -102,22 +107,20 @@ pub async fn add(tx: &mut Tx, additions: &[Addition<'_>], now: Timestamp) -> Res
             column("state", it.state.into_str()),
             column("api_version", &it.api_version),
             column("deliveries", it.deliveries),
-            column("first_at", now),
-            column("last_at", now),
+            column("first_at", it.first_at),
+            column("last_at", it.last_at),
         ]
     });
-    let new = i64::try_from(NEW.as_millis()).unwrap_or(i64::MAX);
-    // A change that comes back after so long is a new one.
-    let rest = format!(
+    tx.insert(
+        "shapes",
+        rows.collect(),
         "on conflict (source, shop, kind, member, state) do update
-         set deliveries = case when shapes.last_at < excluded.last_at - {new}
-                               then excluded.deliveries else shapes.deliveries + excluded.deliveries end,
-             first_at = case when shapes.last_at < excluded.last_at - {new}
-                             then excluded.first_at else shapes.first_at end,
-             last_at = excluded.last_at,
-             api_version = excluded.api_version"
-    );
-    tx.insert("shapes", rows.collect(), &rest).await?;
+         set deliveries = shapes.deliveries + excluded.deliveries,
+             api_version = coalesce(excluded.api_version, shapes.api_version),
+             last_at = case when excluded.last_at > shapes.last_at
+                            then excluded.last_at else shapes.last_at end",
+    )
+    .await?;
     Ok(())
 }
 
@@ -136,34 +139,31 @@ pub async fn api_versions(db: &Db, ids: Vec<JobId>) -> Result<BTreeMap<JobId, St
     Ok(rows.into_iter().collect())
 }
 
-/// A member that has changed.
+/// A member that has changed, for all shops and accounts.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct Changed {
-    pub shop: String,
     pub kind: String,
     pub member: String,
     pub state: Change,
+    /// The greatest that a changed delivery names.
     pub api_version: Option<String>,
     pub deliveries: i64,
-    pub first_at: Timestamp,
-    pub last_at: Timestamp,
+    /// How many shops and accounts sent them.
+    pub senders: i64,
 }
 
-/// The latest changes that are new at this time and that a delivery had since then.
-pub async fn changed(
-    db: &Db,
-    since: Timestamp,
-    now: Timestamp,
-    limit: i64,
-) -> Result<Vec<Changed>> {
+/// The changes that are new at this time and that a delivery had since then.
+pub async fn changed(db: &Db, since: Timestamp, now: Timestamp) -> Result<Vec<Changed>> {
     db.query(
-        "select shop, kind, member, state, api_version, deliveries, first_at, last_at from shapes
+        "select kind, member, state, max(api_version) as api_version,
+                cast(sum(deliveries) as bigint) as deliveries, count(*) as senders
+         from shapes
          where deliveries > 0 and last_at >= $1 and first_at >= $2
-         order by last_at desc, kind, member limit $3",
+         group by kind, member, state
+         order by kind, member, state",
     )
     .bind(since.0)
     .bind(now.minus(NEW).0)
-    .bind(limit)
     .all(Changed::from_row)
     .await
 }

@@ -1,10 +1,15 @@
 //! Tests of what is private in `src/intake.rs`.
 
-use domain::job::Source;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use axum::http::StatusCode;
 use domain::time::Timestamp;
 use uuid::Uuid;
 
 use super::*;
+use crate::error::Error;
 
 const MIB: usize = 1024 * 1024;
 
@@ -12,11 +17,16 @@ fn shares() -> Arc<Shares> {
     Arc::default()
 }
 
+/// A place for a small delivery, while there is room for all bytes.
+fn enter(shares: &Arc<Shares>, shop: &str) -> Result<Place, Unavailable> {
+    shares.enter((Source::Storefront, Some(shop)), 1, WAITING_KIB)
+}
+
 /// A delivery of a shop with a body of this size. Its id is its number.
 fn waiting(shares: &Arc<Shares>, shop: &str, number: u128, size: usize) -> Waiting {
     let budget = Arc::new(Semaphore::new(1));
     Waiting {
-        place: shares.enter(Some(shop)).unwrap(),
+        place: enter(shares, shop).unwrap(),
         job: NewJob {
             body: vec![b' '; size].into(),
             id: Uuid::from_u128(number),
@@ -84,8 +94,8 @@ fn senders_take_turns_and_each_keeps_its_own_sequence() {
 fn a_sender_has_at_most_as_many_places_as_are_left_for_others() {
     let shares = shares();
     let fill = |shop: &str| {
-        let places: Vec<Place> = std::iter::from_fn(|| shares.enter(Some(shop)).ok()).collect();
-        let refused = shares.enter(Some(shop)).err();
+        let places: Vec<Place> = std::iter::from_fn(|| enter(&shares, shop).ok()).collect();
+        let refused = enter(&shares, shop).err();
         assert!(matches!(refused, Some(Unavailable::OverShare)), "{shop}");
         places
     };
@@ -93,10 +103,74 @@ fn a_sender_has_at_most_as_many_places_as_are_left_for_others() {
     assert_eq!(busy.len(), WAITING / 2);
     let second = fill("second");
     assert_eq!(second.len(), WAITING / 4);
-    assert!(shares.enter(None).is_ok());
+    // A payment without an account is of another sender than an order without a shop.
+    assert!(
+        shares
+            .enter((Source::Payment, None), 1, WAITING_KIB)
+            .is_ok()
+    );
     drop(busy);
     assert_eq!(fill("third").len(), (WAITING - WAITING / 4) / 2);
     drop(second);
     assert!(lock(&shares.taken).of.is_empty());
     assert_eq!(lock(&shares.taken).all, 0);
+}
+
+#[test]
+fn a_sender_has_at_most_as_many_bytes_as_are_left_for_others() {
+    let shares = shares();
+    let (mut left, mut places) = (WAITING_KIB, Vec::new());
+    let large = |left| shares.enter((Source::Storefront, Some("busy")), 512, left);
+    while let Ok(place) = large(left - 512) {
+        left -= 512;
+        places.push(place);
+    }
+    assert!(matches!(large(left - 512), Err(Unavailable::OverShare)));
+    assert!(left.abs_diff(WAITING_KIB / 2) <= 1024, "{left}");
+    assert!(enter(&shares, "quiet").is_ok());
+    drop(places);
+    assert!(large(WAITING_KIB).is_ok());
+}
+
+/// What a delivery is answered at once, if it does not wait. One that waits goes on waiting, as a request does.
+async fn refused(intake: &Intake, shop: &str) -> Option<Unavailable> {
+    let delivery = Delivery {
+        job: waiting(&shares(), shop, 1, 1).job,
+        body_hash: None,
+        account: None,
+        not_understood: None,
+        budget: intake.reserve(Size::Small).unwrap(),
+    };
+    let intake = intake.clone();
+    let (sender, first) = oneshot::channel();
+    task::spawn("request", async move {
+        let mut accepted = pin!(intake.accept(delivery));
+        match poll_fn(|context| Poll::Ready(accepted.as_mut().poll(context))).await {
+            Poll::Ready(answer) => {
+                let _ = sender.send(answer.err());
+            }
+            Poll::Pending => {
+                let _ = sender.send(None);
+                let _ = accepted.await;
+            }
+        }
+    });
+    first.await.unwrap()
+}
+
+#[tokio::test]
+async fn while_nothing_is_stored_one_sender_is_refused_with_503_and_others_are_not() {
+    let ((privacy, _requests), (others, _others)) = (Lane::new(), Lane::new());
+    let intake = Intake {
+        lanes: Some(Lanes { privacy, others }),
+        budget: Arc::new(Semaphore::new(WAITING_KIB)),
+    };
+    for _ in 0..WAITING / 2 {
+        assert!(refused(&intake, "busy").await.is_none());
+    }
+    let error = Error::from(refused(&intake, "busy").await.unwrap());
+    assert_eq!(error, Error::OverShare);
+    assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(error.retry_after().is_some() && error.reason() == "share");
+    assert!(refused(&intake, "quiet").await.is_none());
 }

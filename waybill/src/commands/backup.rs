@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::database::{place, sqlite_file};
 use config::{Config, Settings, on_this_machine};
+use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::{private_files, terminal};
 use serde_json::json;
@@ -74,11 +75,12 @@ pub async fn backup(settings: &Settings, arguments: &Backup) -> Result<()> {
     copied.await?;
     check(partial.path()).await?;
     let bytes = keep(partial, file)?;
-    let db = super::database(settings).await?;
-    let noted = backups::made(&db, began_at).await;
-    db.close().await;
-    noted.context("the backup is made, and it cannot be noted that it was")?;
     report(arguments, &url, bytes, began.elapsed())?;
+    if let Err(error) = note(settings, began_at).await {
+        terminal::err(&format!(
+            "warning: it cannot be noted in the database that this backup was made, so `waybill doctor` may ask for one: {error:#}\n"
+        ));
+    }
     if key.is_ok() {
         terminal::err(
             "warning: the database still has the key by which erased people are recognized, and so has \
@@ -86,6 +88,13 @@ pub async fn backup(settings: &Settings, arguments: &Backup) -> Result<()> {
         );
     }
     Ok(())
+}
+
+async fn note(settings: &Settings, at: Timestamp) -> Result<()> {
+    let db = super::database(settings).await?;
+    let noted = backups::made(&db, at).await;
+    db.close().await;
+    Ok(noted?)
 }
 
 pub async fn restore(settings: &Settings, arguments: &Restore) -> Result<()> {

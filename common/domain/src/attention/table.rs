@@ -163,7 +163,7 @@ impl Condition {
                 mend: "Look at the database. Nothing is lost as long as the providers retry, which is hours to days.",
                 is_looked_at: false,
                 rules: &[rule!(
-                    r#"sum(rate(waybill_deliveries_refused_total{reason="unavailable"}[5m])) > 0"#,
+                    r#"sum(rate(waybill_deliveries_refused_total{reason=~"unavailable|share"}[5m])) > 0"#,
                     "2m",
                 )],
                 ..PAGE
@@ -259,14 +259,14 @@ impl Condition {
                 ..TICKET
             },
             Condition::DeliveriesOverRate => Row {
-                summary: "Deliveries of {} were refused, because more came of one sender than a limit or its share allows; see waybill refused summary",
+                summary: "Deliveries of {} were answered 429, because more came than a limit allows; see waybill refused summary",
                 label: "source",
                 mend: "`waybill refused summary` names the limit, which is then a setting to raise. If one shop cannot send so much, \
                        somebody repeats a captured delivery.",
                 command: "waybill refused summary",
                 page: "/refused",
                 rules: &[rule!(
-                    r#"sum by (source) (increase(waybill_deliveries_refused_total{reason=~"rate|share"}[1h])) > 0"#,
+                    r#"sum by (source) (increase(waybill_deliveries_refused_total{reason="rate"}[1h])) > 0"#,
                     "",
                 )],
                 ..TICKET
@@ -280,7 +280,7 @@ impl Condition {
                 command: "waybill refused summary",
                 page: "/refused",
                 rules: &[rule!(
-                    r#"(sum by (source) (increase(waybill_signatures_refused_total{reason!="missing"}[1d])) > 19 or sum by (source) (increase(waybill_deliveries_of_another_profile_total[1d])) > 19 or sum by (source) (increase(waybill_deliveries_refused_total{reason!~"signature|unavailable"}[1d])) > 19) unless on (source) sum by (source) (increase(waybill_deliveries_accepted_total[1d])) > 0"#,
+                    r#"(sum by (source) (increase(waybill_signatures_refused_total{reason!="missing"}[1d])) > 19 or sum by (source) (increase(waybill_deliveries_of_another_profile_total[1d])) > 19 or sum by (source) (increase(waybill_deliveries_refused_total{reason!~"signature|unavailable|share"}[1d])) > 19) unless on (source) sum by (source) (increase(waybill_deliveries_accepted_total[1d])) > 0"#,
                     "",
                 )],
                 ..PAGE
@@ -308,7 +308,7 @@ impl Condition {
                     "sum by (kind, member) (increase(waybill_deliveries_changed_total[1h])) > 0",
                     "",
                 )],
-                ..PAGE
+                ..TICKET
             },
             Condition::NothingCame => Row {
                 summary: "No delivery of {} comes, in hours in which this shop always has some; see waybill connect",

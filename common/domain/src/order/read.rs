@@ -39,12 +39,15 @@ impl Order {
             (Member::Lines, body.line_items),
         ]);
         reading.keys([
+            (Member::FinancialStatus, body.financial_status),
+            (Member::FulfillmentStatus, body.fulfillment_status),
+        ]);
+        reading.is_resource = body.admin_graphql_api_id.is_present();
+        reading.nullable([
             (Member::CurrentTotal, body.current_total_price),
             (Member::Outstanding, body.total_outstanding),
             (Member::TotalSet, body.total_price_set),
             (Member::CancelledAt, body.cancelled_at),
-            (Member::FinancialStatus, body.financial_status),
-            (Member::FulfillmentStatus, body.fulfillment_status),
             (Member::Gateways, body.payment_gateway_names),
             (Member::Shipments, body.fulfillments),
             (Member::Refunds, body.refunds),
@@ -152,6 +155,8 @@ fields! { Body {
     payment_terms, payment_gateway_names, financial_status, fulfillment_status, cancelled_at, cancel_reason,
     created_at, updated_at, line_items, shipping_address, billing_address, fulfillments, refunds,
     note_attributes, test,
+    /// The resources of Shopify's API have it.
+    admin_graphql_api_id,
     /// By these an order of WooCommerce is known.
     date_created_gmt, date_created,
 }}
@@ -297,7 +302,7 @@ fn lines(field: Field, reading: &mut Reading) -> Option<Vec<Line>> {
     let lines = reading.list::<Fields>(field, "line_items")?;
     let read = |fields: Fields| {
         reading.values([(Member::LineQuantity, fields.quantity)]);
-        reading.keys([
+        reading.nullable([
             (Member::LineCurrentQuantity, fields.current_quantity),
             (Member::LineRequiresShipping, fields.requires_shipping),
             (Member::LineService, fields.fulfillment_service),
@@ -341,7 +346,7 @@ fn fulfillments(field: Field, reading: &mut Reading) -> Vec<Fulfillment> {
     let fulfillments = reading.list::<Fields>(field, "fulfillments");
     let read = |fields: Fields| {
         reading.values([(Member::ShipmentStatus, fields.status)]);
-        reading.keys([(Member::ShipmentLines, fields.line_items)]);
+        reading.nullable([(Member::ShipmentLines, fields.line_items)]);
         let status = text(fields.status);
         let mut words = SHIPMENT_STATUSES.iter();
         if !status.iter().all(|status| words.any(|word| word == status)) {
@@ -414,7 +419,7 @@ fn refunds(field: Field, currency: Option<Currency>, reading: &mut Reading) -> O
 
     let refunds = reading.list::<Fields>(field, "refunds")?;
     let read = |fields: Fields| {
-        reading.keys([
+        reading.nullable([
             (Member::RefundTransactions, fields.transactions),
             (Member::RefundLines, fields.refund_line_items),
         ]);

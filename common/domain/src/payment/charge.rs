@@ -36,7 +36,7 @@ impl Charge {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "charge").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
-        reading.keys([
+        reading.nullable([
             (Member::PaymentIntent, it.payment_intent),
             (Member::Captured, it.captured),
             (Member::Refunded, it.refunded),

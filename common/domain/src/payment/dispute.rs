@@ -34,7 +34,9 @@ pub enum Status {
 
 /// The statuses of a bank that only asks, and of a dispute that was settled before the bank took the money
 /// (docs.stripe.com/api/disputes/object).
-const NO_MONEY_MOVED: [&str; 4] = [
+const NO_MONEY_MOVED: [&str; 5] = [
+    // Of versions before 2019.
+    "charge_refunded",
     "warning_needs_response",
     "warning_under_review",
     "warning_closed",
@@ -49,7 +51,7 @@ impl Dispute {
         named(it.object, "dispute").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
         reading.values([(Member::ObjectStatus, it.status)]);
-        reading.keys([(Member::PaymentIntent, it.payment_intent)]);
+        reading.nullable([(Member::PaymentIntent, it.payment_intent)]);
         let status = text(it.status).map(|status| match status.as_str() {
             "needs_response" | "under_review" => Status::Open,
             "lost" => Status::Lost,

@@ -66,7 +66,7 @@ impl Intent {
             (Member::AmountReceived, it.amount_received),
             (Member::ObjectStatus, it.status),
         ]);
-        reading.keys([(Member::Metadata, it.metadata)]);
+        reading.nullable([(Member::Metadata, it.metadata)]);
         let currency = required(currency(it.currency)).at("data.object.currency")?;
         let amount = required(money(it.amount, currency)).at("data.object.amount")?;
         let received = money(it.amount_received, currency).at("data.object.amount_received")?;

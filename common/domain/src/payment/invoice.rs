@@ -65,7 +65,7 @@ impl Invoice {
         } else {
             it.subscription
         };
-        reading.keys([
+        reading.nullable([
             (Member::Subscription, of_subscription),
             (Member::Metadata, it.metadata),
         ]);
@@ -246,7 +246,7 @@ impl Invoice {
             } else {
                 line.r#type
             };
-            reading.keys([(Member::LineBills, bills)]);
+            reading.nullable([(Member::LineBills, bills)]);
             if line.is_credit_of(subscription) {
                 is_credited = true;
                 let period: Option<Period> = line.period.object().unwrap_or_default();

@@ -37,8 +37,10 @@ impl Refund {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "refund").at("data.object.object")?;
         let id = required(id(it.id)).at("data.object.id")?;
-        reading.values([(Member::ObjectStatus, it.status)]);
-        reading.keys([(Member::PaymentIntent, it.payment_intent)]);
+        reading.nullable([
+            (Member::ObjectStatus, it.status),
+            (Member::PaymentIntent, it.payment_intent),
+        ]);
         let status = text(it.status).map(|status| match status.as_str() {
             "succeeded" => Status::Succeeded,
             "failed" | "canceled" => Status::Failed,

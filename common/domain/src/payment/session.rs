@@ -53,7 +53,7 @@ impl Session {
             (Member::Mode, it.mode),
             (Member::PaymentStatus, it.payment_status),
         ]);
-        reading.keys([
+        reading.nullable([
             (Member::AmountTotal, it.amount_total),
             (Member::ObjectCurrency, it.currency),
             (Member::PaymentIntent, it.payment_intent),

@@ -20,7 +20,7 @@ impl Subscription {
     pub(super) fn of(object: Field, reading: &mut Reading) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
         named(it.object, "subscription").at("data.object.object")?;
-        reading.keys([
+        reading.nullable([
             (Member::EndedAt, it.ended_at),
             (Member::Metadata, it.metadata),
         ]);

@@ -137,6 +137,7 @@ const ORDER: &[(&str, Keep)] = &[
         ]),
     ),
     ("test", Number),
+    ("admin_graphql_api_id", Id),
     ("note_attributes", Agreement),
 ];
 

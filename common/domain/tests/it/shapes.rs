@@ -8,7 +8,10 @@ use std::path::Path;
 use domain::order::Order;
 use domain::payment::{Event, Object};
 use domain::shape::{Change, Noted, Usual};
+use domain::time::Timestamp;
 use serde_json::{Value, json};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 /// What a body comes to, as far as money, shipping and periods depend on it.
 struct Read {
@@ -90,10 +93,11 @@ fn event(body: &Value) -> Read {
 /// What is noticed of a body that comes after another one.
 fn noticed(before: &Noted, after: &Noted) -> Vec<(&'static str, Change)> {
     let mut usual = Usual::default();
-    if let Some(news) = usual.news(before) {
-        usual.learn(&news);
+    if let Some(news) = usual.news(before, NOW) {
+        usual.learn(&news, NOW);
     }
-    usual.news(after).map_or_else(Vec::new, |news| news.changes)
+    let news = usual.news(after, NOW);
+    news.map_or_else(Vec::new, |news| news.changes)
 }
 
 fn ends_the_same(what: &str, read: fn(&Value) -> Read, before: &Value, after: &Value) {
@@ -146,7 +150,7 @@ fn fixture(path: &str) -> Value {
 }
 
 fn of_type(kind: &str, object: &Value) -> Value {
-    json!({"id": "evt_1", "object": "event", "created": 1_767_225_600, "type": kind, "data": {"object": object}})
+    json!({"id": "evt_1", "object": "event", "created": 1_767_225_600, "livemode": true, "type": kind, "data": {"object": object}})
 }
 
 /// 2026-01-01, and a month and a year later.
@@ -666,9 +670,9 @@ fn of_ten_thousand_bodies_that_have_not_changed_nothing_is_noticed() {
             event(&another_event(base, &mut draw))
         };
         let usual = usual.entry(name).or_default();
-        if let Some(news) = usual.news(&read.noted) {
+        if let Some(news) = usual.news(&read.noted, NOW) {
             assert_eq!(news.changes, [], "{name}");
-            usual.learn(&news);
+            usual.learn(&news, NOW);
         }
     }
     assert!(usual.values().all(|it| !it.always.is_empty()));
