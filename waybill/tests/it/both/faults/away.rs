@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 
 use crate::both::api::endpoints::add;
 use crate::both::orders::providers::{cancel_with_payment, given_back, made, sandbox};
+use crate::support::backend::Backend;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::endpoint::StandIn;
 use crate::support::login::{read, with_identity};
 use crate::support::object_store::{Bucket, Fault};
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::payment::{declined, event};
-use crate::support::process::{command, free_port, run, settings};
+use crate::support::process::{Process, command, free_port, run, settings};
 use crate::support::proxy::{self, Proxy};
 use crate::support::smtp::SmtpServer;
-use crate::support::{Options, Service, pause, service};
+use crate::support::{Options, Service, eventually, pause, service};
 
 /// What can be away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,37 +264,41 @@ away! {
 async fn the_broker_is_away_at_the_start() {
     let (backend, broker) = proxy::to_broker().await;
     broker.kill();
-    let service = service();
-    let service = service.amqp_url(broker.url.clone()).start_on(backend).await;
+    let port = free_port();
+    let mut settings = settings(&backend, port);
+    settings.push(("AMQP_URL".to_owned(), broker.url.clone()));
+    let _ingress = Process::start("waybill-ingress", &[], &settings);
+    let url = format!("http://127.0.0.1:{port}");
+    let readiness = async || {
+        let answer = reqwest::get(format!("{url}/readyz")).await.ok()?;
+        answer.json::<Value>().await.ok()
+    };
+    let says = async |status: &str, bus: &str| {
+        let ready = readiness().await.unwrap_or_default();
+        ready["status"] == status && ready["bus"] == bus
+    };
+    eventually("it is degraded", async || says("degraded", "down").await).await;
     let paid = order_delivery("orders/paid", &body(1, 1, "paid"));
-    post_all(&service, &[paid]).await;
-    let ready: Value = service
-        .get("/readyz")
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
-    assert_eq!(
-        (&ready["status"], &ready["bus"]),
-        (&json!("degraded"), &json!("down"))
-    );
-    assert_eq!(service.jobs(State::Ready).await, 1);
+    let mut request = reqwest::Client::new().post(format!("{url}{}", paid.path));
+    for (name, value) in &paid.headers {
+        request = request.header(*name, value.as_slice());
+    }
+    assert_eq!(request.body(paid.body).send().await.unwrap().status(), 200);
     broker.restore();
-    service.settled().await;
-    assert_eq!(service.jobs(State::Done).await, 1);
-    service.stop().await;
+    eventually("it is ready", async || says("ready", "up").await).await;
 }
 
 /// Nothing can be taken without it, so whatever watches over the process starts it again.
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn the_database_is_away_at_the_start() {
-    let (backend, database) = proxy::to_database().await;
-    database.kill();
+    let backend = Backend::create().await;
     let mut settings = settings(&backend, free_port());
-    settings.push(("DATABASE_URL".to_owned(), database.url.clone()));
+    let nobody = format!(
+        "postgres://waybill:waybill@127.0.0.1:{}/waybill",
+        free_port()
+    );
+    settings.push(("DATABASE_URL".to_owned(), nobody));
     let settings: Vec<(&str, &str)> = settings
         .iter()
         .map(|(name, value)| (&**name, &**value))

@@ -126,7 +126,7 @@ async fn heavy_nobody_waits_for_a_shop_that_sends_more_than_its_share() {
         accepted <= share && accepted > 2000,
         "{accepted}, and its share is {share}"
     );
-    assert!(waits[4] < PROMISED, "{waits:?}");
+    assert!(waits[3] < PROMISED && waits[4] < PROMISED * 2, "{waits:?}");
     service.settled().await;
     assert_eq!(service.jobs(State::Dead).await, 0);
     service.stop().await;
