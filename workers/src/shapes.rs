@@ -96,6 +96,17 @@ struct Known {
 
 type Row = (Key, &'static str, State);
 
+/// What bodies say, at a first look.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Look {
+    /// Nothing new.
+    Usual,
+    /// More of what is known to have changed.
+    Known,
+    /// A sender that is not known here, or what is new here, and other processes may know.
+    First,
+}
+
 /// What is not written yet of a member.
 #[derive(Clone, Copy)]
 struct Unwritten {
@@ -111,8 +122,10 @@ impl Shapes {
     pub async fn notice(&self, parts: &Parts, seen: &[Seen]) {
         let now = parts.clock.now();
         let noticed = async {
-            if self.lacks_any(seen, now) {
-                self.read(parts, seen).await?;
+            match self.look(seen, now) {
+                Look::Usual => return Ok(()),
+                Look::Known => {}
+                Look::First => self.read(parts, seen).await?,
             }
             if self.learn(seen, now) {
                 self.write(parts).await?;
@@ -133,16 +146,19 @@ impl Shapes {
         }
     }
 
-    /// Whether a body is of a sender that is not known here, or says what other processes may know already.
-    fn lacks_any(&self, seen: &[Seen], now: Timestamp) -> bool {
+    fn look(&self, seen: &[Seen], now: Timestamp) -> Look {
         let known = lock(&self.0);
-        seen.iter().any(|it| match known.usual.get(&it.key) {
-            None => true,
-            Some(usual) => {
-                let news = usual.news(&it.noted, now);
-                news.is_some_and(|news| usual.is_first(&news))
+        let of = |it: &Seen| {
+            let Some(usual) = known.usual.get(&it.key) else {
+                return Look::First;
+            };
+            match usual.news(&it.noted, now) {
+                None => Look::Usual,
+                Some(news) if usual.is_first(&news) => Look::First,
+                Some(_) => Look::Known,
             }
-        })
+        };
+        seen.iter().map(of).max().unwrap_or(Look::Usual)
     }
 
     /// Reads what is usual for the senders of these bodies.
