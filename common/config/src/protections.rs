@@ -205,14 +205,14 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "storefront rate",
         setting: "STOREFRONT_RATE_PER_SECOND",
-        open: "one shop can use up the capacity of the intake for all shops",
+        open: "a captured delivery can be sent again under other ids without end",
         advice: "Unset it, or set it to what a busy shop needs.",
         state: |config| off_if(config.storefront_rate.per_second == 0),
     },
     Protection {
         name: "payment rate",
         setting: "PAYMENT_RATE_PER_SECOND",
-        open: "payment events can use up the capacity of the intake for orders",
+        open: "a captured event can be sent again without end, within its time",
         advice: "Unset it, or set it to what a busy hour needs.",
         state: |config| off_if(config.payment_rate.per_second == 0),
     },

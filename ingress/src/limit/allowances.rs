@@ -107,7 +107,10 @@ pub fn all() -> Vec<Allowance> {
         ),
         allowance(
             "deliveries of a shop or an account that wait",
-            format!("as many as there are places left, of {}", intake::WAITING),
+            format!(
+                "as many, and as many bytes, as are left of {}",
+                intake::WAITING
+            ),
             "others, whose deliveries are stored by turns",
             "503; `waybill refused`",
         ),
