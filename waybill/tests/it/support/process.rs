@@ -94,15 +94,16 @@ pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
 
 /// A port that nobody listens on and that no other test has chosen.
 ///
-/// It is below those from which the system takes ports for outgoing connections (32768 on Linux), so no connection of
-/// another test has it by the time that it is listened on. Tests are processes: a lock on a file keeps it for this one.
+/// It is below those of the servers that `scripts/services` starts (from 20000 on), and those from which the system takes
+/// ports for outgoing connections (from 32768 on), so nothing else has it by the time that it is listened on. Tests are
+/// processes: a lock on a file keeps it for this one.
 pub fn free_port() -> u16 {
     static CHOSEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let folder = std::env::temp_dir().join("waybill-test-ports");
     std::fs::create_dir_all(&folder).unwrap();
     loop {
         let [.., high, low] = *Uuid::now_v7().as_bytes();
-        let port = 10_000 + u16::from_be_bytes([high, low]) % 22_000;
+        let port = 10_000 + u16::from_be_bytes([high, low]) % 10_000;
         let file = File::create(folder.join(port.to_string())).unwrap();
         if file.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
             CHOSEN.lock().unwrap().push(file);
