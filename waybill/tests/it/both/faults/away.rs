@@ -148,14 +148,14 @@ fn data_request() -> Delivery {
     storefront("customers/data_request", body.to_string())
 }
 
-/// Lets time pass until this is so.
+/// Lets time pass until this is so, not so fast that calls which are under way lose their claims.
 async fn passes(world: &World, is_so: impl AsyncFn() -> bool) {
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if is_so().await {
             return;
         }
         pause(Duration::from_millis(20)).await;
-        world.service.clock().advance(Duration::from_millis(500));
+        world.service.clock().advance(Duration::from_millis(100));
     }
     panic!("it never is so; these wait: {:?}", world.waiting().await);
 }
