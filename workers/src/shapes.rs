@@ -118,7 +118,8 @@ struct Unwritten {
 }
 
 impl Shapes {
-    /// Takes the bodies of a message. What cannot be written in time is written later, and no delivery fails because of it.
+    /// Takes the bodies of a message. What cannot be written in time is written later. Where the database does not say in time
+    /// what is usual, these bodies are passed over, because no delivery may wait for long or fail because of it.
     pub async fn notice(&self, parts: &Parts, seen: &[Seen]) {
         let now = parts.clock.now();
         let noticed = async {
@@ -146,6 +147,7 @@ impl Shapes {
         }
     }
 
+    /// What these bodies say, without a statement.
     fn look(&self, seen: &[Seen], now: Timestamp) -> Look {
         let known = lock(&self.0);
         let of = |it: &Seen| {

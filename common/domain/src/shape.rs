@@ -14,7 +14,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 use crate::names::{Unknown, unlisted};
 use crate::time::Timestamp;
 
-/// How long a change is new. After that nobody is told of it again.
+/// How long a change is new. After that operators are not notified of it again.
 pub const NEW: Duration = Duration::from_hours(7 * 24);
 
 /// Declares the members, each with the path by which it is reported.

@@ -71,7 +71,7 @@ pub async fn is_silent(db: &Db, source: Source, since: Timestamp) -> Result<Opti
     Ok((!more.is_any().await?).then_some(true))
 }
 
-/// When the first of the deliveries came that came after this time.
+/// When the first delivery came after this time.
 pub async fn first_after(db: &Db, at: Timestamp) -> Result<Option<Timestamp>> {
     db.query("select id from deliveries where id >= $1 order by id limit 1")
         .bind(first_id(at))

@@ -35,7 +35,7 @@ pub enum Status {
 /// The statuses of a bank that only asks, and of a dispute that was settled before the bank took the money
 /// (docs.stripe.com/api/disputes/object).
 const NO_MONEY_MOVED: [&str; 5] = [
-    // Of versions before 2019.
+    // Versions of the API before 2019 have this one.
     "charge_refunded",
     "warning_needs_response",
     "warning_under_review",

@@ -624,7 +624,7 @@ fn another_event(base: &Value, draw: &mut Draw) -> Value {
 
 #[test]
 fn of_ten_thousand_bodies_that_have_not_changed_nothing_is_noticed() {
-    // Those of one sender have one version.
+    // Each sender has one version of the API.
     let orders = ["2023-07", "2024-04", "2025-10", "2026-07"].map(|version| {
         let base = fixture(&format!("storefront/orders_any_topic.{version}"));
         (format!("orders {version}"), vec![base])

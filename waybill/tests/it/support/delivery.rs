@@ -16,15 +16,25 @@ pub struct Delivery {
 
 /// A storefront delivery with these bytes, signed, from [`SHOP`], without an id.
 pub fn storefront(topic: &str, body: impl Into<Vec<u8>>) -> Delivery {
-    let body = body.into();
+    let names = [
+        "X-Storefront-Topic",
+        "X-Storefront-Shop-Domain",
+        "X-Storefront-Hmac-Sha256",
+    ];
+    signed(names, topic, SHOP, body.into())
+}
+
+/// `names` are those of the headers with the topic, the shop and the signature.
+fn signed(names: [&'static str; 3], topic: &str, shop: &str, body: Vec<u8>) -> Delivery {
     let signature = sign_storefront(STOREFRONT_SECRET, &body);
+    let [topic_name, shop_name, signature_name] = names;
     Delivery {
         path: "/api/webhooks/storefront",
         headers: vec![
             ("Content-Type", b"application/json".to_vec()),
-            ("X-Storefront-Topic", topic.into()),
-            ("X-Storefront-Shop-Domain", SHOP.into()),
-            ("X-Storefront-Hmac-Sha256", signature.into()),
+            (topic_name, topic.into()),
+            (shop_name, shop.into()),
+            (signature_name, signature.into()),
         ],
         body,
     }
@@ -32,19 +42,12 @@ pub fn storefront(topic: &str, body: impl Into<Vec<u8>>) -> Delivery {
 
 /// A storefront delivery as Shopify signs it, under its names of the headers.
 pub fn shopify(topic: &str, shop: &str, id: &str, body: impl Into<Vec<u8>>) -> Delivery {
-    let body = body.into();
-    let signature = sign_storefront(STOREFRONT_SECRET, &body);
-    Delivery {
-        path: "/api/webhooks/storefront",
-        headers: vec![
-            ("Content-Type", b"application/json".to_vec()),
-            ("X-Shopify-Hmac-Sha256", signature.into()),
-            ("X-Shopify-Topic", topic.into()),
-            ("X-Shopify-Shop-Domain", shop.into()),
-            ("X-Shopify-Webhook-Id", id.into()),
-        ],
-        body,
-    }
+    let names = [
+        "X-Shopify-Topic",
+        "X-Shopify-Shop-Domain",
+        "X-Shopify-Hmac-Sha256",
+    ];
+    signed(names, topic, shop, body.into()).also("X-Shopify-Webhook-Id", id)
 }
 
 /// The sample order of a seed.

@@ -1,4 +1,4 @@
-//! A provider that changes the shape of its bodies is noticed at the first delivery, and nobody is told of what is usual.
+//! A provider that changes the shape of its bodies is noticed at the first delivery, and what is usual is never reported.
 
 use std::time::Duration;
 
