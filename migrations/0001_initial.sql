@@ -23,6 +23,8 @@ create table deliveries (
     subject text, -- thing
     -- The version of the provider's API that the delivery names.
     api_version text, -- thing
+    -- The connection by which it came, or that the work is for. Null for the one that the settings make.
+    connection text, -- thing
     trace text, -- thing
     -- The `traceparent` of the request that brought the job, or of the job that led to it. Null
     -- for a delivery that came without one: its trace has the id of the job, so intake has to
@@ -41,6 +43,7 @@ create index deliveries_kept on deliveries (id) where body is not null;
 -- the trace.
 create index deliveries_traceparent on deliveries (substr(traceparent, 4, 32)) where traceparent is not null;
 create index deliveries_trace on deliveries (trace) where trace is not null;
+create index deliveries_connection on deliveries (connection, id) where connection is not null;
 -- For the jobs of one order, payment, ..
 create index deliveries_object on deliveries (object_id, id) where object_id is not null;
 
@@ -107,7 +110,9 @@ create index job_attempts_started on job_attempts (started_at);
 create table refused_deliveries (
     hour_at bigint not null,
     source text not null, -- thing
-    -- The profile that the settings choose.
+    -- At whose address it came, or whose shop it named; empty for the one that the settings make.
+    connection text not null, -- thing
+    -- The profile of the connection.
     profile text not null, -- thing
     reason text not null, -- thing
     -- What is wrong with the signature; empty if the delivery was refused for another reason.
@@ -127,7 +132,7 @@ create table refused_deliveries (
     age_seconds bigint,
     -- The keyed hash of the body, by which two deliveries of one body are recognized.
     body_key uuid, -- sealed
-    primary key (hour_at, source, profile, reason, signature, header, advice)
+    primary key (hour_at, source, connection, profile, reason, signature, header, advice)
 );
 
 -- Which members of bodies decide an outcome, as the deliveries of a shop or an account have them, by topic or type; and what
@@ -164,6 +169,47 @@ create table measures (
     value bigint not null,
     primary key (seconds, begun_at, name, process_id)
 );
+
+-- The connections with providers, beside the one of a storefront and the one of a payment provider that the settings make.
+create table connections (
+    -- It stands in addresses and in ids of the payment provider, and is never changed.
+    name text primary key, -- thing
+    -- storefront, payment
+    source text not null, -- thing
+    -- The profile.
+    provider text not null, -- thing
+    -- The names of the headers, of the profile headers alone.
+    headers text, -- thing
+    -- Whose events it brings, of a payment provider that names the account.
+    account text, -- thing
+    -- Of a storefront: the connection whose payments pay for its orders. Null: the one that the settings make.
+    payments text, -- thing
+    -- How many deliveries a second are taken; 0: no limit. Null: as many as the profile says.
+    rate bigint,
+    api_url text, -- thing
+    -- The signing secrets, newest first, and the token of the API, as JSON, encrypted with SECRETS_KEY. Null once it is removed.
+    secrets bytea, -- sealed
+    -- By which operators distinguish the secrets and the key that they are encrypted with.
+    fingerprints text not null, -- sealed
+    key_fingerprint text not null, -- sealed
+    -- Until when the second secret is accepted. Null when there is none.
+    former_until bigint,
+    -- Counts the changes. The sum of all rows changes with each of them, by which processes notice it.
+    revision bigint not null,
+    created_at bigint not null,
+    changed_at bigint not null,
+    removed_at bigint
+);
+
+-- The shops of each connection with a storefront. A shop is in two only while it moves from one to the other.
+create table connection_shops (
+    shop text not null, -- thing
+    connection text not null, -- thing
+    added_at bigint not null,
+    primary key (shop, connection)
+);
+
+create index connection_shops_connection on connection_shops (connection);
 
 -- With which signing secret of a provider a delivery was verified last, so that operators see when a former secret can
 -- be removed.
@@ -215,13 +261,14 @@ create table bulk_operations (
 create index bulk_operations_open on bulk_operations (begins_at) where state in ('waiting', 'running');
 create index bulk_operations_created on bulk_operations (created_at);
 
--- What operators have paused: a queue, the calls to a provider, a shop, or the notification of a condition that needs a person.
--- One of the four is set.
+-- What operators have paused: a queue, the calls to a provider, a shop, a connection, or the notification of a condition that
+-- needs a person. One of the five is set.
 create table pauses (
     id uuid primary key,
     queue text, -- thing
     provider text, -- thing
     shop text, -- thing
+    connection text, -- thing
     condition text, -- thing
     -- The jobs that it concerns are deferred to this time.
     until_at bigint not null,

@@ -8,18 +8,21 @@ mod headers;
 mod refused;
 mod wording;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
+use config::connection::{PaymentConnection, Registry, StorefrontConnection};
+use domain::connection::{self, DEFAULT};
 use domain::job::{Kind, Queue, Source, State};
 use domain::privacy::{PERIOD, Request as PrivacyRequest, Topic};
-use domain::profile::{Bodies, DeliveryId, PaymentProfile, StorefrontProfile};
-use domain::signature::{Signature, SignatureError};
+use domain::profile::{Bodies, DeliveryId, StorefrontProfile};
+use domain::signature::{Secrets, Signature, SignatureError};
 use domain::time::Timestamp;
 use http_body_util::BodyExt;
 use providers::is_loopback;
@@ -29,9 +32,7 @@ use store::orders::CHECKOUT;
 use store::webhook_ids::BodyHash;
 use tokio::time::timeout;
 
-pub use headers::Names;
-pub use refused::{About, Refused};
-pub use wording::text;
+pub use refused::{About, By, Refused};
 
 use crate::App;
 use crate::error::Error;
@@ -75,6 +76,10 @@ const SAMPLE: &str =
 /// A verified delivery, as the job that will be stored.
 pub struct Delivery {
     pub job: NewJob,
+    /// The name of the profile of its connection.
+    pub profile: &'static str,
+    /// The status of the answer if it is a duplicate.
+    pub duplicate_status: u16,
     /// The hash of the body, where the signature does not say to which id it belongs.
     pub body_hash: Option<BodyHash>,
     pub budget: ByteBudgetPermit,
@@ -84,68 +89,192 @@ pub struct Delivery {
     pub not_understood: Option<&'static str>,
 }
 
-/// Reads and verifies a delivery of the storefront. `None` is the unsigned request with which
-/// `WooCommerce` checks an address; nothing of it is stored.
-pub async fn storefront(app: &App, request: Request) -> Result<Option<Delivery>, Refused> {
+/// Reads and verifies a delivery of a storefront: at the address of the connection `name`, or at the common one. `None` is
+/// the unsigned request with which `WooCommerce` checks an address; nothing of it is stored.
+pub async fn storefront(
+    app: &App,
+    name: Option<&str>,
+    request: Request,
+) -> Result<Option<Delivery>, Refused> {
     let (parts, body) = request.into_parts();
-    let names = &app.headers.storefront;
-    let about = || About::read(&parts.headers, names.topic.as_ref(), names.shop.as_ref());
-    let read = read_storefront(app, &parts, body).await;
-    read.map_err(|refused| Refused {
-        about: about(),
-        ..refused
-    })
+    let connections = app.connections.now();
+    let candidates = candidates(&connections, name, &parts.headers);
+    let about = |connection: &StorefrontConnection, refused: Refused| {
+        let names = &connection.headers;
+        Refused {
+            about: About::read(&parts.headers, names.topic.as_ref(), names.shop.as_ref()),
+            by: Box::new(By {
+                connection: in_log(&connection.name),
+                profile: Some(connection.profile.name),
+                detail: Some(wording::storefront(connection, refused.error)),
+            }),
+            ..refused
+        }
+    };
+    let Some(first) = candidates.first() else {
+        return Err(Error::ConnectionUnknown.into());
+    };
+    let verified = verify(app, &candidates, &parts, body).await;
+    let Some(verified) = verified.map_err(|(of, refused)| about(of.unwrap_or(first), refused))?
+    else {
+        return Ok(None);
+    };
+    let connection = verified.connection.clone();
+    let read = read_storefront(app, &connections, &parts, verified);
+    let read = read.map_err(|refused| about(&connection, refused))?;
+    Ok(Some(read))
 }
 
-async fn read_storefront(
+/// The connections that may have sent a request, in the sequence in which their secrets are tried: those that the shop has
+/// of its own, as its header claims, and then the default one. Nothing but the secret decides which of them it was.
+fn candidates(
+    connections: &Registry,
+    name: Option<&str>,
+    headers: &HeaderMap,
+) -> Vec<Arc<StorefrontConnection>> {
+    if let Some(name) = name {
+        return connections.storefront(name).into_iter().cloned().collect();
+    }
+    let mut candidates = Vec::new();
+    for (header, holds) in connections.shop_headers() {
+        let shop = headers::shop(headers, Some(header), *holds).ok().flatten();
+        let bound = shop.map(|shop| connections.bound_to(&shop));
+        let named = bound.unwrap_or_default().iter();
+        candidates.extend(
+            named
+                .filter(|it| it.headers.shop.as_ref() == Some(header))
+                .cloned(),
+        );
+    }
+    candidates.push(connections.default_storefront().clone());
+    candidates
+}
+
+/// The name of a connection as it stands in lists and metrics: empty for the default one.
+fn in_log(name: &str) -> String {
+    if name == DEFAULT {
+        String::new()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// A request whose signature is one of this connection.
+struct Verified<'a, C> {
+    connection: &'a Arc<C>,
+    signature: Signature<'a>,
+    body: Bytes,
+    budget: ByteBudgetPermit,
+}
+
+/// Why a request is refused, and which connection it is said of where that is known.
+type Unverified<'a, C> = (Option<&'a Arc<C>>, Refused);
+
+async fn verify<'a>(
     app: &App,
-    parts: &Parts,
+    candidates: &'a [Arc<StorefrontConnection>],
+    parts: &'a Parts,
     body: Body,
-) -> Result<Option<Delivery>, Refused> {
-    let profile = app.config.storefront_profile;
-    let names = &app.headers.storefront;
-    from_this_machine(app, Source::Storefront, parts)?;
-    let announced = announced(app, &parts.headers)?;
-    let refused = |why| Refused::signature(Source::Storefront, profile.name, &parts.headers, why);
-    let signature = headers::signature(
-        profile.scheme,
-        &parts.headers,
-        &names.signature,
-        names.id.as_ref(),
-    );
-    let signature = match signature {
-        Err(SignatureError::Missing) if is_of_a_ping(profile, &parts.headers, announced) => {
-            let (form, _budget) = read_body(app, parts, announced, body).await?;
-            return if body::is_ping(&form) {
-                Ok(None)
-            } else {
-                Err(refused(SignatureError::Missing))
-            };
-        }
-        signature => signature.map_err(&refused)?,
+) -> Result<Option<Verified<'a, StorefrontConnection>>, Unverified<'a, StorefrontConnection>> {
+    let of_none = |error: Error| (None, Refused::from(error));
+    let is_default = |it: &Arc<StorefrontConnection>| it.is_default();
+    if candidates.iter().all(is_default) {
+        from_this_machine(app, Source::Storefront, parts).map_err(of_none)?;
+    }
+    let announced = announced(app, &parts.headers).map_err(of_none)?;
+    let refused = |of: &'a Arc<StorefrontConnection>, why| {
+        (
+            Some(of),
+            Refused::signature(Source::Storefront, of.profile.name, &parts.headers, why),
+        )
     };
-    let (body, budget) = read_body(app, parts, announced, body).await?;
-    let matched = signature.verify(
-        &app.config.storefront_secrets,
-        &body,
-        app.clock.now().unix_seconds(),
-        STANDARD_TOLERANCE,
-    );
-    let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
-    count_match(app, Source::Storefront, matched);
+    let mut signed = Vec::with_capacity(candidates.len());
+    let mut wrong = None;
+    for connection in candidates {
+        let names = &connection.headers;
+        let scheme = connection.profile.scheme;
+        match headers::signature(scheme, &parts.headers, &names.signature, names.id.as_ref()) {
+            Ok(signature) => signed.push((connection, signature)),
+            Err(SignatureError::Missing)
+                if is_of_a_ping(connection.profile, &parts.headers, announced) =>
+            {
+                let (form, _budget) = read_body(app, parts, announced, body)
+                    .await
+                    .map_err(of_none)?;
+                return if body::is_ping(&form) {
+                    Ok(None)
+                } else {
+                    Err(refused(connection, SignatureError::Missing))
+                };
+            }
+            Err(why) => {
+                wrong.get_or_insert((connection, why));
+            }
+        }
+    }
+    if let ([], Some((connection, why))) = (signed.as_slice(), wrong) {
+        return Err(refused(connection, why));
+    }
+    let (body, budget) = read_body(app, parts, announced, body)
+        .await
+        .map_err(of_none)?;
+    let now = app.clock.now().unix_seconds();
+    let mut wrong = None;
+    for (connection, signature) in signed {
+        match signature.verify(&connection.secrets, &body, now, STANDARD_TOLERANCE) {
+            Ok(matched) => {
+                if connection.is_default() {
+                    from_this_machine(app, Source::Storefront, parts).map_err(of_none)?;
+                }
+                count_match(app, Source::Storefront, &connection.secrets, matched);
+                return Ok(Some(Verified {
+                    connection,
+                    signature,
+                    body,
+                    budget,
+                }));
+            }
+            Err(why) => {
+                wrong.get_or_insert((connection, why, signature.signed_at()));
+            }
+        }
+    }
+    let (connection, why, signed_at) = wrong.expect("there is a signature that was tried");
+    let (of, refused) = refused(connection, why);
+    Err((of, refused.of(&body, signed_at)))
+}
+
+#[expect(
+    clippy::result_large_err,
+    reason = "refusals are few, and a box would stand in each signature on their way"
+)]
+fn read_storefront(
+    app: &App,
+    connections: &Registry,
+    parts: &Parts,
+    verified: Verified<'_, StorefrontConnection>,
+) -> Result<Delivery, Refused> {
+    let Verified {
+        connection,
+        signature,
+        body,
+        budget,
+    } = verified;
+    let (profile, names) = (connection.profile, &connection.headers);
     let topic = headers::topic(&parts.headers, names)?;
-    let shop = known(app, headers::shop(&parts.headers, names, profile.shop)?)?;
+    let shop = headers::shop(&parts.headers, names.shop.as_ref(), profile.shop)?;
+    let shop = known(connections, connection, shop)?;
     let webhook_id = headers::delivery_id(&parts.headers, names)?;
     let sha256 = Sha256::digest(&body).into();
     app.limits
-        .storefront(shop.as_deref().unwrap_or(""), sha256)?;
+        .storefront(connection, shop.as_deref().unwrap_or(""), sha256)?;
     let read = body::storefront(profile, topic, body)?;
     let request = privacy_request(&read.topic, shop.as_deref(), &read.body)?;
     let is_of_a_shop = |request: &PrivacyRequest| !headers::is_placeholder(&request.shop);
     let is_sample = request.as_ref().is_some_and(|it| !is_of_a_shop(it));
     let request = request.filter(is_of_a_shop);
     let shop = match &request {
-        Some(request) => known(app, Some(request.shop.clone()))?,
+        Some(request) => known(connections, connection, Some(request.shop.clone()))?,
         None => shop,
     };
     let request_id = parts.extensions.get::<RequestId>();
@@ -155,6 +284,7 @@ async fn read_storefront(
         object_id: read.object_id,
         subject: read.subject,
         api_version: headers::api_version(&parts.headers, names),
+        connection: Some(connection.name.clone()).filter(|name| name != DEFAULT),
         ..new_job(app, request_id, Source::Storefront, read.topic, read.body)
     };
     if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
@@ -164,51 +294,133 @@ async fn read_storefront(
         (job.state, job.deadline_at, job.body) = (State::Done, None, Bytes::new());
     }
     let is_id_apart = profile.delivery_id == DeliveryId::Header;
-    Ok(Some(Delivery {
+    Ok(Delivery {
         job,
+        profile: profile.name,
+        duplicate_status: connection.duplicate_status,
         body_hash: is_id_apart.then(|| BodyHash::of(sha256)),
         budget,
         account: None,
         not_understood: is_sample.then_some(SAMPLE),
-    }))
-}
-
-/// Reads and verifies an event of the payment provider.
-pub async fn payment(app: &App, request: Request) -> Result<Delivery, Refused> {
-    let (parts, body) = request.into_parts();
-    let read = read_payment(app, &parts, body).await;
-    read.map_err(|refused| Refused {
-        about: About::read(&parts.headers, None, None),
-        ..refused
     })
 }
 
-async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, Refused> {
-    let profile = app.config.payment_profile;
-    let names = &app.headers.payment;
-    from_this_machine(app, Source::Payment, parts)?;
-    let announced = announced(app, &parts.headers)?;
-    let refused = |why| Refused::signature(Source::Payment, profile.name, &parts.headers, why);
-    let signature = headers::signature(
-        profile.scheme,
-        &parts.headers,
-        &names.signature,
-        names.id.as_ref(),
-    );
-    let signature = signature.map_err(&refused)?;
-    let (body, budget) = read_body(app, parts, announced, body).await?;
-    let matched = signature.verify(
-        &app.config.payment_secrets,
-        &body,
-        app.clock.now().unix_seconds(),
-        app.config.payment_tolerance.as_secs(),
-    );
-    let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
-    count_match(app, Source::Payment, matched);
-    app.limits.payment(Sha256::digest(&body).into())?;
+/// Reads and verifies an event of a payment provider: at the address of the connection `name`, or at the common one.
+pub async fn payment(app: &App, name: Option<&str>, request: Request) -> Result<Delivery, Refused> {
+    let (parts, body) = request.into_parts();
+    let connections = app.connections.now();
+    let about = |connection: &PaymentConnection, refused: Refused| Refused {
+        about: About::read(&parts.headers, None, None),
+        by: Box::new(By {
+            connection: in_log(&connection.name),
+            profile: Some(connection.profile.name),
+            detail: Some(wording::payment(connection, refused.error)),
+        }),
+        ..refused
+    };
+    let Some(at) = connections.payment(name.unwrap_or(DEFAULT)) else {
+        return Err(Error::ConnectionUnknown.into());
+    };
+    let verified = verify_payment(app, &connections, (at, name), &parts, body).await;
+    let verified = verified.map_err(|(of, refused)| about(of.unwrap_or(at), refused))?;
+    let connection = verified.connection.clone();
+    read_payment(app, &connections, &parts, verified).map_err(|refused| about(&connection, refused))
+}
+
+/// `at` is the connection of the address, and `name` the one that the address names.
+async fn verify_payment<'a>(
+    app: &App,
+    connections: &'a Registry,
+    (at, name): (&'a Arc<PaymentConnection>, Option<&str>),
+    parts: &'a Parts,
+    body: Body,
+) -> Result<Verified<'a, PaymentConnection>, Unverified<'a, PaymentConnection>> {
+    let of_none = |error: Error| (None, Refused::from(error));
+    // At the common address the account decides which connection it is, and only the body names the account.
+    let is_by_account = name.is_none() && connections.has_accounts();
+    if at.is_default() && !is_by_account {
+        from_this_machine(app, Source::Payment, parts).map_err(of_none)?;
+    }
+    let announced = announced(app, &parts.headers).map_err(of_none)?;
+    let signature = |of: &Arc<PaymentConnection>| {
+        let id = of.profile.id.map(HeaderName::from_static);
+        let header = HeaderName::from_static(of.profile.signature);
+        headers::signature(of.profile.scheme, &parts.headers, &header, id.as_ref())
+    };
+    let refused = |of: &'a Arc<PaymentConnection>, why| {
+        (
+            Some(of),
+            Refused::signature(Source::Payment, of.profile.name, &parts.headers, why),
+        )
+    };
+    let is_signed = || connections.payments().any(|it| signature(it).is_ok());
+    if let Err(why) = signature(at)
+        && !(is_by_account && is_signed())
+    {
+        return Err(refused(at, why));
+    }
+    let (body, budget) = read_body(app, parts, announced, body)
+        .await
+        .map_err(of_none)?;
+    let account = || body::payment(&body).ok()?.account;
+    let bound = is_by_account.then(account).flatten();
+    let bound = bound.and_then(|account| connections.of_account(&account));
+    let now = app.clock.now().unix_seconds();
+    let mut wrong = None;
+    for connection in bound.into_iter().chain([at]) {
+        let tolerance = app.config.payment_tolerance.as_secs();
+        let matched = signature(connection)
+            .map_err(|why| (why, None))
+            .and_then(|signature| {
+                let matched = signature.verify(&connection.secrets, &body, now, tolerance);
+                let matched = matched.map_err(|why| (why, signature.signed_at()))?;
+                Ok((signature, matched))
+            });
+        match matched {
+            Ok((signature, matched)) => {
+                if connection.is_default() {
+                    from_this_machine(app, Source::Payment, parts).map_err(of_none)?;
+                }
+                count_match(app, Source::Payment, &connection.secrets, matched);
+                return Ok(Verified {
+                    connection,
+                    signature,
+                    body,
+                    budget,
+                });
+            }
+            Err((why, signed_at)) => {
+                wrong.get_or_insert((connection, why, signed_at));
+            }
+        }
+    }
+    let (connection, why, signed_at) = wrong.expect("a connection was tried");
+    let (of, refused) = refused(connection, why);
+    Err((of, refused.of(&body, signed_at)))
+}
+
+#[expect(
+    clippy::result_large_err,
+    reason = "refusals are few, and a box would stand in each signature on their way"
+)]
+fn read_payment(
+    app: &App,
+    connections: &Registry,
+    parts: &Parts,
+    verified: Verified<'_, PaymentConnection>,
+) -> Result<Delivery, Refused> {
+    let Verified {
+        connection,
+        body,
+        budget,
+        ..
+    } = verified;
+    let profile = connection.profile;
+    app.limits
+        .payment(connection, Sha256::digest(&body).into())?;
     let event = body::payment(&body)?;
-    let id = match &names.id {
-        Some(name) => headers::text(&parts.headers, name).ok().flatten(),
+    let id = match profile.id.map(HeaderName::from_static) {
+        Some(name) => headers::text(&parts.headers, &name).ok().flatten(),
         None => event.id.clone(),
     };
     let (Some(id), Some(kind)) = (id, event.kind.clone()) else {
@@ -217,17 +429,27 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
     if !headers::is_visible(&id, LONGEST_ID) || !headers::is_topic(&kind) {
         return Err(Error::Envelope.into());
     }
+    if let Some(account) = &event.account {
+        let bound = connections.of_account(account);
+        let is_anothers = bound.is_some_and(|bound| bound.name != connection.name);
+        let is_of_another = !connection.is_default() && !connection.accounts.contains(account);
+        if is_anothers || is_of_another && !connection.accounts.is_empty() {
+            return Err(Error::AccountOfAnother.into());
+        }
+    }
     let request_id = parts.extensions.get::<RequestId>();
-    let not_understood = not_understood(app, profile, &kind, &event);
+    let not_understood = not_understood(connection, &kind, &event);
     let is_fetched = event.is_thin && profile.thin_events && not_understood.is_none();
     let is_left = not_understood.is_some() || (is_of_thin_type(&kind) && !is_fetched);
+    let own = |id: String| connection::qualified(&connection.name, &id).into_owned();
     let mut job = NewJob {
         external_id: Some(id),
-        object_id: event.object_id,
-        subject: event.subject,
+        object_id: event.object_id.map(own),
+        subject: event.subject.map(own),
         api_version: event
             .api_version
             .and_then(|text| crate::api_version::read(&text)),
+        connection: Some(connection.name.clone()).filter(|name| name != DEFAULT),
         ..new_job(app, request_id, Source::Payment, kind, body)
     };
     if is_left {
@@ -235,6 +457,8 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
     }
     Ok(Delivery {
         job,
+        profile: profile.name,
+        duplicate_status: 200,
         body_hash: None,
         budget,
         account: event.account,
@@ -244,13 +468,18 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
 
 /// Why an event has no effect although its type has a handler; `None` if it has one.
 fn not_understood(
-    app: &App,
-    profile: &PaymentProfile,
+    connection: &PaymentConnection,
     kind: &str,
     event: &body::Payment,
 ) -> Option<&'static str> {
-    let api = app.config.payment_api.as_ref();
-    let accounts = &app.config.payment_accounts;
+    let PaymentConnection {
+        profile,
+        api,
+        accounts,
+        is_called,
+        ..
+    } = connection;
+    let api = api.as_ref();
     let mut account = event.account.iter();
     if account.any(|account| !accounts.contains(account)) {
         return Kind::of(Source::Payment, kind)
@@ -263,7 +492,7 @@ fn not_understood(
             .then_some(TEST_MODE);
     }
     if profile.thin_events && event.is_thin {
-        return (is_of_thin_type(kind) && api.is_none()).then_some(NOT_FETCHED);
+        return (is_of_thin_type(kind) && !is_called).then_some(NOT_FETCHED);
     }
     let lacks_it = profile.id.is_some() && !event.has_object;
     (lacks_it && Kind::of(Source::Payment, kind).is_some()).then_some(NO_OBJECT)
@@ -321,20 +550,27 @@ fn privacy_request(
     Ok(Some(request))
 }
 
-/// Checks the shop of a delivery. The shop's header is not signed. If `STOREFRONT_SHOPS` lists
-/// shops, a header that names another shop is refused, so that a captured body cannot be sent
-/// again in the name of an invented shop. If it lists exactly one shop, a delivery without the
-/// header belongs to that shop.
-fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
-    match (app.config.storefront_shops.as_slice(), shop) {
+/// Checks the shop of a delivery. The shop's header is not signed, so a secret counts for the shops of its connection
+/// alone. If that is one shop, a delivery without the header belongs to it.
+fn known(
+    connections: &Registry,
+    connection: &StorefrontConnection,
+    shop: Option<String>,
+) -> Result<Option<String>, Error> {
+    let is_default = connection.is_default();
+    match (connection.shops.as_slice(), shop) {
         // This is the shop of the orders that Waybill makes for checkouts, so no delivery may name
         // it.
         (_, Some(shop)) if shop == CHECKOUT => Err(Error::ShopHeader),
-        ([], shop) => Ok(shop),
+        (_, Some(shop)) if is_default && !connections.bound_to(&shop).is_empty() => {
+            Err(Error::ShopBound)
+        }
+        ([], shop) if is_default => Ok(shop),
         ([only], None) => Ok(Some(only.clone())),
-        (_, None) => Ok(None),
+        (_, None) if is_default => Ok(None),
         (shops, Some(shop)) if shops.contains(&shop) => Ok(Some(shop)),
-        _ => Err(Error::ShopUnknown),
+        _ if is_default => Err(Error::ShopUnknown),
+        _ => Err(Error::ShopOfAnother),
     }
 }
 
@@ -445,8 +681,9 @@ fn append(body: &mut Vec<u8>, data: &[u8]) {
 
 /// Notes with which secret a delivery was signed, and counts those that were signed with an old one, so that an
 /// operator sees when this secret can be removed.
-fn count_match(app: &App, source: Source, matched: usize) {
-    app.measures.verified(source, matched, app.clock.now());
+fn count_match(app: &App, source: Source, secrets: &Secrets, matched: usize) {
+    app.measures
+        .verified(source, &secrets.fingerprints()[matched], app.clock.now());
     if matched > 0 {
         let secret = matched.to_string();
         metrics::counter!(
@@ -482,6 +719,7 @@ fn new_job(
         object_id: None,
         subject: None,
         api_version: None,
+        connection: None,
         body,
         // A delivery of a topic without a handler is stored as done, so that the provider does not
         // send it again for ever.

@@ -60,6 +60,14 @@ errors! {
         "X-Storefront-Topic is missing or is not a topic like orders/create";
     ShopHeader: UNPROCESSABLE_ENTITY - "header" "X-Storefront-Shop-Domain is not a domain";
     ShopUnknown: UNPROCESSABLE_ENTITY - "header" "X-Storefront-Shop-Domain is not one of STOREFRONT_SHOPS";
+    /// The shop has a connection of its own, and the delivery was not signed with its secret.
+    ShopBound: UNPROCESSABLE_ENTITY - "connection"
+        "The shop has a connection of its own, and this is not signed with its secret";
+    /// The connection proves other shops.
+    ShopOfAnother: UNPROCESSABLE_ENTITY - "connection" "The shop is not one of this connection";
+    /// The connection proves another account.
+    AccountOfAnother: UNPROCESSABLE_ENTITY - "connection" "The account is not that of this connection";
+    ConnectionUnknown: NOT_FOUND - "connection" "There is no connection of this name";
     PrivacyBody: UNPROCESSABLE_ENTITY - "privacy" "Request body is not one of this privacy topic";
     PrivacyShop: UNPROCESSABLE_ENTITY - "privacy"
         "X-Storefront-Shop-Domain is not the shop_domain of the body";

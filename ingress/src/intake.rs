@@ -293,7 +293,8 @@ impl Intake {
         let (answer, verdict) = oneshot::channel();
         let lane = lanes.of(delivery.job.queue);
         let job = &delivery.job;
-        let sender = job.shop.as_deref().or(delivery.account.as_deref());
+        let sender = job.shop.as_deref().or(job.connection.as_deref());
+        let sender = sender.or(delivery.account.as_deref());
         let kib = delivery.budget.permit.num_permits();
         let left = self.budget.available_permits();
         let waiting = Waiting {
@@ -620,7 +621,9 @@ fn first_of_each_id<'a>(
 
 fn id_of(job: &NewJob) -> Option<DeliveryId> {
     let id = job.external_id.as_deref()?;
-    Some(DeliveryId::new(job.source, job.shop.as_deref(), id))
+    // A shop is the same one while it moves from one connection to another.
+    let sender = job.shop.as_deref().or(job.connection.as_deref());
+    Some(DeliveryId::new(job.source, sender, id))
 }
 
 fn claims(first: &BTreeMap<DeliveryId, First>) -> Vec<Claim> {

@@ -29,11 +29,13 @@ use std::time::Duration;
 use anyhow::Result;
 use bus::Bus;
 use config::Config;
+use config::connection::SharedRegistry;
 use domain::privacy::Keys;
 use flows::Context;
 use platform::clock::Clock;
 use platform::metrics::By;
 use process::Parts;
+use process::clients::Clients;
 use process::journal::Journal;
 use process::measures::Measures;
 use providers::endpoints::Sender;
@@ -60,6 +62,8 @@ pub use server::listen;
 /// The state that every handler gets.
 pub struct App {
     pub config: Arc<Config>,
+    /// The connections with providers.
+    pub connections: SharedRegistry,
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
@@ -89,8 +93,6 @@ pub struct App {
     pub not_understood: NotUnderstood,
     /// What was refused and is not written yet.
     pub refused: RefusedLog,
-    /// The names of the headers in which the chosen providers say what a delivery is.
-    pub headers: delivery::Names,
     /// The requests that wait for events.
     pub waiting: Waiting,
     /// Where deliveries are shown as they arrive.
@@ -106,23 +108,22 @@ impl App {
     pub fn new(parts: Parts, intake: Intake) -> Self {
         let limits = Limits::new(&parts.config, &parts.clock);
         let identity = parts.config.identity.as_ref();
-        let storefront = parts.config.storefront_api.as_ref();
-        let payment = parts.config.payment_api.as_ref();
+        let clients = Clients::new(&parts.connections, &parts.clock);
+        let connections = parts.connections.now();
         App {
             identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
             login_outage: login::Outage::default(),
             validations: Validations::default(),
-            storefront: storefront
-                .map(|api| Storefront::new(api, parts.config.storefront_profile, &parts.clock)),
-            payment: payment.map(|api| Payment::new(api, &parts.clock)),
+            storefront: clients.storefront(connections.default_storefront()),
+            payment: clients.payment_of(connections.default_payment()),
             description: OnceLock::new(),
             endpoints: OnceLock::new(),
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),
             not_understood: NotUnderstood::default(),
             refused: RefusedLog::default(),
-            headers: delivery::Names::of(&parts.config),
             config: parts.config,
+            connections: parts.connections,
             db: parts.db,
             bus: parts.bus,
             clock: parts.clock,
@@ -154,6 +155,7 @@ impl App {
     pub fn context(&self) -> Context<'_> {
         Context {
             config: &self.config,
+            connections: &self.connections,
             clock: &self.clock,
             keys: &self.keys,
         }
@@ -249,6 +251,6 @@ fn connections(config: &Config) -> server::Limits {
         connections: config.max_connections,
         trusted_proxies: config.trusted_proxies.clone(),
         keep_alive: config.keep_alive,
-        is_kept_for: |path| routes::ALWAYS_SERVED.contains(&path),
+        is_kept_for: routes::is_always_served,
     }
 }

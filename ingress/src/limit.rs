@@ -14,12 +14,14 @@ pub mod allowances;
 pub mod tokens;
 pub mod unverified;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use config::Config;
+use config::connection::{PaymentConnection, StorefrontConnection};
 use domain::profile::Rate;
 use domain::signature::Digest;
 use governor::clock::Clock as _;
@@ -101,19 +103,51 @@ pub struct Limited {
     pub wait: Duration,
 }
 
+/// The limits of each connection, made when its first delivery comes, and made anew when its rate has changed.
+type Connections<T> = RwLock<HashMap<String, Arc<OfConnection<T>>>>;
+
+/// The limits of a connection. Each replica counts for itself, because the two deliveries a second of a shop are
+/// too few to be divided among replicas, and because counting must not wait for another process.
+struct OfConnection<T> {
+    rate: Rate,
+    /// The limit for each signed body, under whatever shop and id it comes.
+    bodies: PerBody,
+    /// The limit for each shop, or for all events.
+    senders: T,
+}
+
+/// The limits of a connection, if its rate is one.
+fn of_connection<T>(
+    known: &Connections<T>,
+    (name, rate): (&str, Rate),
+    new: impl FnOnce(Quota) -> OfConnection<T>,
+    at_least: NonZeroU32,
+) -> Option<Arc<OfConnection<T>>> {
+    let quota = bursting(rate, at_least)?;
+    let read = known.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = read.get(name).filter(|it| it.rate == rate) {
+        return Some(found.clone());
+    }
+    drop(read);
+    let mut write = known.write().unwrap_or_else(PoisonError::into_inner);
+    let made = Arc::new(new(quota));
+    write.insert(name.to_owned(), made.clone());
+    Some(made)
+}
+
+fn bursting(rate: Rate, at_least: NonZeroU32) -> Option<Quota> {
+    let per_second = NonZeroU32::new(rate.per_second)?;
+    let burst = NonZeroU32::new(rate.per_second.saturating_mul(rate.burst_seconds))?;
+    Some(Quota::per_second(per_second).allow_burst(burst.max(at_least)))
+}
+
 /// The limits that are on.
 pub struct Limits {
     clock: LimitClock,
-    /// The limit for each shop. Each replica counts for itself, because the two deliveries a
-    /// second of a shop are too few to be divided among replicas, and because counting must not
-    /// wait for another process.
-    storefront: Option<PerShop>,
-    /// The limit for each signed body, under whatever shop and id it comes.
-    bodies: Option<PerBody>,
+    storefronts: Connections<PerShop>,
+    payments: Connections<Whole>,
+    /// Of the default storefront.
     all_shops: Option<Whole>,
-    /// The limit for each body of the payment provider.
-    events: Option<PerBody>,
-    payment: Option<Whole>,
     api_keys: Option<PerKey>,
     pages: PerClient,
     /// The budget for questions to the identity provider.
@@ -130,26 +164,14 @@ impl Limits {
         let is_app = identity.is_some_and(|identity| identity.client_secret.is_some());
         let pages = Quota::per_minute(PAGES_PER_MINUTE).allow_burst(PAGES_AT_ONCE);
         let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
-        let bursting = |rate: Rate, at_least: NonZeroU32| {
-            let per_second = NonZeroU32::new(rate.per_second)?;
-            let burst = NonZeroU32::new(rate.per_second.saturating_mul(rate.burst_seconds))?;
-            Some(Quota::per_second(per_second).allow_burst(burst.max(at_least)))
-        };
-        let of_shop = bursting(config.storefront_rate, SHOP_AT_ONCE);
-        let of_body = Quota::per_minute(BODY_PER_MINUTE).allow_burst(BODY_AT_ONCE);
         let of_all_shops = Rate {
             per_second: config.storefront_total_rate,
             burst_seconds: 2,
         };
-        let bodies = || RateLimiter::new(of_body, DashMapStateStore::default(), clock.clone());
         Limits {
-            storefront: of_shop
-                .map(|quota| RateLimiter::new(quota, Shops::default(), clock.clone())),
-            bodies: of_shop.map(|_| bodies()),
-            events: quota(config.payment_rate.per_second).map(|_| bodies()),
+            storefronts: Connections::default(),
+            payments: Connections::default(),
             all_shops: bursting(of_all_shops, NonZeroU32::MIN)
-                .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
-            payment: bursting(config.payment_rate, NonZeroU32::MIN)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
             api_keys: quota(config.commerce_rate)
                 .map(|quota| RateLimiter::new(quota, DashMapStateStore::default(), clock.clone())),
@@ -163,20 +185,36 @@ impl Limits {
 
     /// Counts a delivery of a shop. Its body is known by its hash. All deliveries without the
     /// shop's header count as one shop.
-    pub fn storefront(&self, shop: &str, body: Digest) -> Result<(), Limited> {
-        if let Some(limiter) = &self.bodies {
-            let admitted = limiter.check_key(&body);
+    pub fn storefront(
+        &self,
+        connection: &StorefrontConnection,
+        shop: &str,
+        body: Digest,
+    ) -> Result<(), Limited> {
+        let rate = (connection.name.as_str(), connection.rate);
+        let new = |quota| OfConnection {
+            rate: connection.rate,
+            bodies: self.bodies(),
+            senders: RateLimiter::new(quota, Shops::default(), self.clock.clone()),
+        };
+        if let Some(limits) = of_connection(&self.storefronts, rate, new, SHOP_AT_ONCE) {
+            let admitted = limits.bodies.check_key(&body);
             admitted.map_err(|until| self.limited(Limit::Body, &until))?;
-        }
-        if let Some(limiter) = &self.storefront {
-            let admitted = limiter.check_key(&shop.to_owned());
+            let admitted = limits.senders.check_key(&shop.to_owned());
             admitted.map_err(|until| self.limited(Limit::Shop, &until))?;
         }
-        if let Some(limiter) = &self.all_shops {
+        if connection.is_default()
+            && let Some(limiter) = &self.all_shops
+        {
             let admitted = limiter.check();
             admitted.map_err(|until| self.limited(Limit::AllShops, &until))?;
         }
         Ok(())
+    }
+
+    fn bodies(&self) -> PerBody {
+        let of_body = Quota::per_minute(BODY_PER_MINUTE).allow_burst(BODY_AT_ONCE);
+        RateLimiter::new(of_body, DashMapStateStore::default(), self.clock.clone())
     }
 
     fn limited(&self, limit: Limit, until: &NotUntil<Duration>) -> Limited {
@@ -187,16 +225,35 @@ impl Limits {
     }
 
     /// Counts a payment event. Its body is known by its hash.
-    pub fn payment(&self, body: Digest) -> Result<(), Limited> {
-        if let Some(limiter) = &self.events {
-            let admitted = limiter.check_key(&body);
-            admitted.map_err(|until| self.limited(Limit::Event, &until))?;
-        }
-        let Some(limiter) = &self.payment else {
+    pub fn payment(&self, connection: &PaymentConnection, body: Digest) -> Result<(), Limited> {
+        let rate = (connection.name.as_str(), connection.rate);
+        let new = |quota| OfConnection {
+            rate: connection.rate,
+            bodies: self.bodies(),
+            senders: RateLimiter::direct_with_clock(quota, self.clock.clone()),
+        };
+        let Some(limits) = of_connection(&self.payments, rate, new, NonZeroU32::MIN) else {
             return Ok(());
         };
-        let admitted = limiter.check();
+        let admitted = limits.bodies.check_key(&body);
+        admitted.map_err(|until| self.limited(Limit::Event, &until))?;
+        let admitted = limits.senders.check();
         admitted.map_err(|until| self.limited(Limit::Payment, &until))
+    }
+
+    fn forget_idle(&self) {
+        let storefronts = self
+            .storefronts
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        for limits in storefronts.values() {
+            limits.bodies.retain_recent();
+            limits.senders.retain_recent();
+        }
+        let payments = self.payments.read().unwrap_or_else(PoisonError::into_inner);
+        payments
+            .values()
+            .for_each(|limits| limits.bodies.retain_recent());
     }
 
     /// Counts a public page.
@@ -228,12 +285,7 @@ pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
                 () = shutdown.cancelled() => return,
             }
             let Some(app) = app.upgrade() else { return };
-            if let Some(limiter) = &app.limits.storefront {
-                limiter.retain_recent();
-            }
-            for limiter in [&app.limits.bodies, &app.limits.events] {
-                limiter.iter().for_each(RateLimiter::retain_recent);
-            }
+            app.limits.forget_idle();
             if let Some(limiter) = &app.limits.api_keys {
                 limiter.retain_recent();
             }

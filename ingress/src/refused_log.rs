@@ -20,9 +20,10 @@ use crate::delivery::Refused;
 
 const PAUSE: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     source: &'static str,
+    connection: String,
     profile: &'static str,
     reason: &'static str,
     signature: &'static str,
@@ -46,6 +47,7 @@ impl RefusedLog {
     ) {
         let key = Key {
             source: source.into_str(),
+            connection: refused.by.connection.clone(),
             profile,
             reason: refused.error.reason(),
             signature: refused.signature.map_or("", |it| it.into_str()),
@@ -105,6 +107,7 @@ fn row(key: &Key, refused: &Refused, keys: &Keys, now: Timestamp) -> Row {
     let signed_at = refused.signed_at.and_then(|at| i64::try_from(at).ok());
     Row {
         source: key.source.to_owned(),
+        connection: key.connection.clone(),
         profile: key.profile.to_owned(),
         reason: key.reason.to_owned(),
         signature: key.signature.to_owned(),

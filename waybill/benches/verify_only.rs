@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Parser;
 use config::{Mode, Settings};
 use platform::shutdown;
-use process::{Connections, Parts};
+use process::{DatabaseConnections, Parts};
 use tokio::net::TcpListener;
 
 #[derive(Parser)]
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 
 async fn serve(arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let connections = Connections {
+    let connections = DatabaseConnections {
         usual: 4,
         least: 4,
         apart: 0,

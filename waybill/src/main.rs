@@ -23,10 +23,10 @@ use platform::zone;
 use process::Misuse;
 
 use crate::commands::{
-    attention, audit, backup, completions, config, connect, copy, dead, doctor, endpoints, events,
-    health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
-    notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets,
-    start, trigger, users, version, worker,
+    attention, audit, backup, completions, config, connect, connections, copy, dead, doctor,
+    endpoints, events, health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man,
+    migrate, notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox,
+    secrets, start, trigger, users, version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -107,6 +107,9 @@ enum Command {
     /// Let a queue, calls to a provider, a shop, or the notification of a condition wait
     #[command(subcommand)]
     Pauses(pauses::Command),
+    /// Connections with providers, each with its own secret, shops and API: add, list, rotate, remove, test
+    #[command(subcommand)]
+    Connections(connections::Command),
     /// With which signing secrets of the providers deliveries are verified
     #[command(subcommand)]
     Secrets(secrets::Command),
@@ -261,6 +264,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Operations(command)) => operations::run(settings, command).await,
         Some(Command::Attention(command)) => attention::run(settings, command).await,
         Some(Command::Pauses(command)) => pauses::run(settings, command).await,
+        Some(Command::Connections(command)) => connections::run(settings, command).await,
         Some(Command::Secrets(command)) => secrets::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Payments(command)) => payments::run(settings, command).await,

@@ -102,7 +102,10 @@ impl Watch {
             .into_iter()
             .filter_map(|pause| match pause.target {
                 Target::Condition(condition) => Some(condition),
-                Target::Queue(_) | Target::Provider(_) | Target::Shop(_) => None,
+                Target::Queue(_)
+                | Target::Provider(_)
+                | Target::Shop(_)
+                | Target::Connection(_) => None,
             })
             .collect();
         // A database that is older than an erasure shows nothing but that.
@@ -203,6 +206,7 @@ impl Watch {
         let mut changes = Changes {
             outbox: Outbox::new(Context {
                 config: &self.parts.config,
+                connections: &self.parts.connections,
                 clock: &self.parts.clock,
                 keys: &self.parts.keys,
             }),

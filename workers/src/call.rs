@@ -243,7 +243,7 @@ impl Worker {
 
     /// Defers those whose provider does not answer, and returns the others.
     async fn without_left_alone(&self, jobs: Vec<Job>) -> sql::Result<Vec<Job>> {
-        let is_left_alone = |job: &Job| self.providers.is_left_alone(job.kind);
+        let is_left_alone = |job: &Job| self.providers.is_left_alone(job);
         let (left_alone, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_left_alone);
         let ids: Vec<JobId> = left_alone.iter().map(|job| job.id).collect();
         let why = format!("{}: {LEFT_ALONE}", Code::ProviderTimeout);

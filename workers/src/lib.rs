@@ -111,7 +111,7 @@ impl Worker {
 
     fn with(parts: Parts, queue: Queue, concurrency: u16, shared: Arc<Shared>) -> Self {
         Worker {
-            providers: Providers::new(&parts.config, &parts.clock),
+            providers: Providers::new(&parts),
             parts,
             queue,
             concurrency,
@@ -140,6 +140,7 @@ impl Worker {
     fn context(&self) -> Context<'_> {
         Context {
             config: &self.parts.config,
+            connections: &self.parts.connections,
             clock: &self.parts.clock,
             keys: &self.parts.keys,
         }

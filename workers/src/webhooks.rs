@@ -522,6 +522,7 @@ impl Worker {
                 object_id: Some(event.object_id.clone()),
                 subject: None,
                 api_version: None,
+                connection: None,
                 body: Bytes::from(serde_json::to_vec(&Body {
                     endpoint_id: endpoint.id,
                     event_id: event.id,

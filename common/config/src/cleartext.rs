@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::Reader;
+use super::{Config, Reader, Settings};
 use domain::origins::is_this_machine;
 
 const NAME: &str = "ALLOW_CLEARTEXT";
@@ -21,6 +21,14 @@ pub struct Cleartext {
 impl fmt::Display for Cleartext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} to {}", self.setting, self.host)
+    }
+}
+
+impl Config {
+    /// The hosts in `ALLOW_CLEARTEXT`.
+    pub fn cleartext_hosts(settings: &Settings) -> Vec<String> {
+        let list = settings.get(NAME).unwrap_or_default();
+        list.split(',').map(|host| bare(host.trim())).collect()
     }
 }
 

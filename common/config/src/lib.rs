@@ -5,6 +5,7 @@
 //! that an operator can correct them in one go.
 
 mod cleartext;
+pub mod connection;
 mod console;
 pub mod database;
 pub mod env_file;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use amq_protocol_uri::AMQPUri;
@@ -30,6 +32,7 @@ use lettre::Address;
 use reqwest::Url;
 
 pub use cleartext::Cleartext;
+pub use connection::{PaymentConnection, StorefrontConnection};
 pub use console::{Console, Place};
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
@@ -41,8 +44,7 @@ use domain::job::{Queue, Source};
 use domain::notification::Templates;
 use domain::order;
 use domain::origins::Origins;
-use domain::profile::{self, Headers, OrderIds, PaymentProfile, Rate, StorefrontProfile};
-use domain::signature::Secrets;
+use domain::profile::{self, OrderIds, Rate, StorefrontProfile};
 use platform::logs::LogFormat;
 use platform::token::Token;
 use providers::endpoints::Allowed;
@@ -114,19 +116,12 @@ pub struct Config {
     /// `None`: messages stay within this process.
     pub amqp_url: Option<String>,
     pub amqp_prefix: String,
-    pub storefront_profile: &'static StorefrontProfile,
-    /// The names of its headers, in lower case.
-    pub storefront_headers: Headers<String>,
-    pub payment_profile: &'static PaymentProfile,
-    pub storefront_secrets: Secrets,
-    pub payment_secrets: Secrets,
-    /// The domains of the shops whose deliveries are accepted, in lower case. Empty: all shops.
-    pub storefront_shops: Vec<String>,
-    /// `None`: the storefront is not called, and only an event asks for fulfilment.
-    pub storefront_api: Option<Api>,
-    /// `None`: the payment provider is not called; refunds are recorded, and an event asks for
-    /// them.
-    pub payment_api: Option<Api>,
+    /// The connections that the settings make. What is said of one shop or account is in `store::connections`.
+    pub storefront: Arc<StorefrontConnection>,
+    pub payment: Arc<PaymentConnection>,
+    /// What the secrets of connections are sealed with, the newest first. Empty: there are no connections but the
+    /// default ones.
+    pub secrets_keys: Vec<Token>,
     /// `None`: nobody can log in.
     pub identity: Option<IdentityProvider>,
     /// How long after its last confirmation a token is still accepted while the identity provider
@@ -147,16 +142,10 @@ pub struct Config {
     pub templates: Templates,
     pub dedupe: bool,
     pub dedupe_ttl: Duration,
-    /// The status of a storefront duplicate: 409 or 200.
-    pub duplicate_status: u16,
     pub redact_logs: bool,
     pub max_body_bytes: usize,
-    /// Deliveries of one shop.
-    pub storefront_rate: Rate,
     /// Deliveries of all shops in a second; 0: no limit.
     pub storefront_total_rate: u32,
-    /// Payment events.
-    pub payment_rate: Rate,
     /// Calls with one API key in a second; 0: no limit.
     pub commerce_rate: u32,
     /// The origins to which buyers may be sent after a checkout.
@@ -164,8 +153,6 @@ pub struct Config {
     /// How long the order of a checkout session waits for the storefront's own. `None`: it does
     /// not wait.
     pub checkout_order_wait: Option<Duration>,
-    /// The connected accounts of the payment provider whose events count beside the key's own.
-    pub payment_accounts: Vec<String>,
     /// What is shipped, and by whom.
     pub order_policy: order::Policy,
     /// How old a payment signature may be. Zero: a signature is never too old.
@@ -280,8 +267,14 @@ impl Config {
     /// The fingerprints of the signing secrets, the newest first.
     pub fn fingerprints(&self) -> BTreeMap<Source, Vec<String>> {
         BTreeMap::from([
-            (Source::Storefront, self.storefront_secrets.fingerprints()),
-            (Source::Payment, self.payment_secrets.fingerprints()),
+            (
+                Source::Storefront,
+                self.storefront.secrets.fingerprints().to_vec(),
+            ),
+            (
+                Source::Payment,
+                self.payment.secrets.fingerprints().to_vec(),
+            ),
         ])
     }
 
@@ -524,7 +517,6 @@ impl<'a> Reader<'a> {
         );
         let payment = self.secrets("PAYMENT_WEBHOOK_SECRET", mode, DEVELOPMENT_PAYMENT_SECRET);
         let storefront_profile = self.storefront_profile();
-        let storefront_headers = self.headers(storefront_profile);
         let payment_profile = self.payment_profile();
         let weak_secrets: Vec<_> = [
             ("STOREFRONT_WEBHOOK_SECRET", &storefront),
@@ -536,16 +528,6 @@ impl<'a> Reader<'a> {
         let development = weak_secrets
             .iter()
             .any(|(_, weakness)| *weakness == Weakness::Public);
-        let storefront_secrets = self.keyed(
-            "STOREFRONT_WEBHOOK_SECRET",
-            storefront_profile.map(|profile| profile.scheme),
-            storefront,
-        );
-        let payment_secrets = self.keyed(
-            "PAYMENT_WEBHOOK_SECRET",
-            payment_profile.map(|profile| profile.scheme),
-            payment,
-        );
         let listen_addr = self.listen_addr();
         let worker_listen_addr = self.worker_listen_addr();
         let console = self.console();
@@ -555,10 +537,9 @@ impl<'a> Reader<'a> {
         self.cleartext_hosts();
         let database_url = self.database_url();
         let amqp_url = self.amqp_url(database_url.as_deref());
-        let storefront_shops = self.shops();
-        let storefront_api = self.api(mode, "STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
-        self.refuse_another_api(storefront_profile);
-        let payment_api = self.api(mode, "PAYMENT_API_URL", "PAYMENT_API_KEY");
+        let storefront = self.storefront(mode, storefront_profile, storefront, development);
+        let payment = self.payment(mode, payment_profile, payment, development);
+        let secrets_keys = self.secrets_keys();
         let identity = self
             .identity()
             .filter(|_| reads("GITHUB_CLIENT_SECRET", mode));
@@ -573,18 +554,11 @@ impl<'a> Reader<'a> {
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
-        let duplicate_status = self.duplicate_status(storefront_profile);
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
-        let storefront_rate = storefront_profile
-            .and_then(|profile| self.rate("STOREFRONT_RATE_PER_SECOND", profile.rate, development));
-        let takes_any_shop = storefront_shops.as_ref().is_some_and(Vec::is_empty);
-        let storefront_total_rate = self.total_rate(storefront_rate, takes_any_shop);
-        let payment_rate = payment_profile
-            .and_then(|profile| self.rate("PAYMENT_RATE_PER_SECOND", profile.rate, development));
+        let storefront_total_rate = self.total_rate(storefront.as_ref());
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
         let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
-        let payment_accounts = self.names("PAYMENT_ACCOUNTS");
         let order_policy = self.order_policy(development);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
@@ -618,14 +592,9 @@ impl<'a> Reader<'a> {
             database_connections,
             amqp_url,
             amqp_prefix: amqp_prefix?,
-            storefront_profile: storefront_profile?,
-            storefront_headers: storefront_headers?,
-            payment_profile: payment_profile?,
-            storefront_secrets: storefront_secrets?,
-            payment_secrets: payment_secrets?,
-            storefront_shops: storefront_shops?,
-            storefront_api,
-            payment_api,
+            storefront: Arc::new(storefront?),
+            payment: Arc::new(payment?),
+            secrets_keys: secrets_keys?,
             identity,
             auth_stale: Duration::from_secs(u64::from(auth_stale?)),
             device_codes: device_codes?,
@@ -637,17 +606,13 @@ impl<'a> Reader<'a> {
             templates: templates?,
             dedupe: dedupe?,
             dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
-            duplicate_status: duplicate_status?,
             redact_logs: redact_logs?,
             max_body_bytes: usize::try_from(max_body?).ok()?,
-            storefront_rate: storefront_rate?,
             storefront_total_rate: storefront_total_rate?,
-            payment_rate: payment_rate?,
             commerce_rate: commerce_rate?,
             return_origins: return_origins?,
             checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
                 .filter(|wait| !wait.is_zero()),
-            payment_accounts: payment_accounts?,
             order_policy: order_policy?,
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
@@ -690,13 +655,14 @@ impl<'a> Reader<'a> {
     /// limits the sum of their rates. If they are not, somebody who has captured one signed body
     /// can send it under as many invented shops as they like, so there is a limit for all
     /// together.
-    fn total_rate(&mut self, of_shop: Option<Rate>, takes_any_shop: bool) -> Option<u32> {
+    fn total_rate(&mut self, storefront: Option<&StorefrontConnection>) -> Option<u32> {
         const NAME: &str = "STOREFRONT_TOTAL_RATE_PER_SECOND";
         if self.settings.get(NAME).is_some() {
             return self.number(NAME, 0, 1_000_000);
         }
-        let of_all = of_shop?.per_second.saturating_mul(50);
-        Some(if takes_any_shop { of_all } else { 0 })
+        let StorefrontConnection { rate, shops, .. } = storefront?;
+        let of_all = rate.per_second.saturating_mul(50);
+        Some(if shops.is_empty() { of_all } else { 0 })
     }
 
     fn license_grace(&mut self) -> Option<Duration> {
@@ -777,8 +743,15 @@ impl<'a> Reader<'a> {
         if self.settings.get(name).is_none() && mode == Mode::Development {
             return Some(vec![development.to_owned()]);
         }
+        // Whoever has connections may have no shop and no account without one.
+        if self.settings.get(name).is_none() && self.settings.get("SECRETS_KEY").is_some() {
+            return Some(Vec::new());
+        }
         if self.settings.get(name).is_none() {
-            self.wrong(name, format_args!("is missing; set it or {name}_FILE"));
+            let what = format_args!(
+                "is missing; set it or {name}_FILE, or set SECRETS_KEY and add connections"
+            );
+            self.wrong(name, what);
             return None;
         }
         let text = self.text(name)?;
@@ -801,7 +774,7 @@ impl<'a> Reader<'a> {
         Some(secrets)
     }
 
-    fn shops(&mut self) -> Option<Vec<String>> {
+    pub(crate) fn shops(&mut self) -> Option<Vec<String>> {
         const NAME: &str = "STOREFRONT_SHOPS";
         if self.settings.get(NAME).is_none() {
             return Some(Vec::new());
@@ -896,6 +869,7 @@ impl<'a> Reader<'a> {
         Some(Api {
             url: address,
             token: Token::new(text),
+            connection: None,
         })
     }
 

@@ -1,22 +1,27 @@
 //! Which provider the deliveries come from, and the secrets that it signs with.
 
+use domain::connection::DEFAULT;
 use domain::profile::{
     Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontProfile, read_headers,
 };
 use domain::signature::{Scheme, Secrets};
+use platform::token::Token;
+use reqwest::header::HeaderName;
 
-use crate::{Config, Mistakes, Reader, Settings, gone};
+use crate::connection::{self, PaymentConnection, StorefrontConnection};
+use crate::{Config, Mistakes, Mode, Reader, Settings, gone};
 
 const STOREFRONT: &str = "STOREFRONT_PROVIDER";
 const PAYMENT: &str = "PAYMENT_PROVIDER";
 const HEADERS: &str = "STOREFRONT_HEADERS";
 const DUPLICATE: &str = "WEBHOOK_DUPLICATE_STATUS";
+const SECRETS_KEY: &str = "SECRETS_KEY";
 
 impl Config {
     /// `STOREFRONT_PROVIDER` and `STOREFRONT_HEADERS` alone.
     pub fn storefront_provider(
         settings: &Settings,
-    ) -> Result<(&'static StorefrontProfile, Headers<String>), Mistakes> {
+    ) -> Result<(&'static StorefrontProfile, Headers<HeaderName>), Mistakes> {
         let mut reader = Reader::alone(settings);
         let profile = reader.storefront_profile();
         let headers = reader.headers(profile);
@@ -30,6 +35,13 @@ impl Config {
     pub fn payment_provider(settings: &Settings) -> Result<&'static PaymentProfile, Mistakes> {
         let mut reader = Reader::alone(settings);
         reader.payment_profile().ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// `SECRETS_KEY` alone.
+    pub fn secrets_keys(settings: &Settings) -> Result<Vec<Token>, Mistakes> {
+        let mut reader = Reader::of_files(settings, SECRETS_KEY);
+        let keys = reader.secrets_keys();
+        reader.finished(keys)
     }
 }
 
@@ -63,13 +75,13 @@ impl Reader<'_> {
     pub(crate) fn headers(
         &mut self,
         profile: Option<&'static StorefrontProfile>,
-    ) -> Option<Headers<String>> {
+    ) -> Option<Headers<HeaderName>> {
         let profile = profile?;
         let are_own = profile.name == OWN_HEADERS.name;
         match (are_own, self.settings.get(HEADERS)) {
             (true, Some(_)) => {
                 let text = self.text(HEADERS)?;
-                let headers = read_headers(&text);
+                let headers = read_headers(&text).and_then(|names| connection::named(&names));
                 if let Err(wrong) = &headers {
                     self.wrong(HEADERS, wrong);
                 }
@@ -88,12 +100,7 @@ impl Reader<'_> {
                 );
                 None
             }
-            (false, None) => {
-                let own = profile
-                    .headers
-                    .try_map(|name| Ok::<_, ()>((*name).to_owned()));
-                own.ok()
-            }
+            (false, None) => Some(connection::headers_of(profile)),
         }
     }
 
@@ -104,20 +111,82 @@ impl Reader<'_> {
         scheme: Option<Scheme>,
         secrets: Option<Vec<String>>,
     ) -> Option<Secrets> {
-        let secrets = secrets?;
-        if secrets.is_empty() {
-            return Some(Secrets::none());
+        let keyed = connection::keyed(scheme?, secrets?);
+        if let Err(wrong) = &keyed {
+            self.wrong(name, wrong);
         }
-        if scheme? != Scheme::Standard {
-            return Some(Secrets::new(secrets));
+        keyed.ok()
+    }
+
+    pub(crate) fn storefront(
+        &mut self,
+        mode: Mode,
+        profile: Option<&'static StorefrontProfile>,
+        secrets: Option<Vec<String>>,
+        development: bool,
+    ) -> Option<StorefrontConnection> {
+        let scheme = profile.map(|profile| profile.scheme);
+        let secrets = self.keyed("STOREFRONT_WEBHOOK_SECRET", scheme, secrets);
+        let headers = self.headers(profile);
+        let shops = self.shops();
+        let api = self.api(mode, "STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
+        self.refuse_another_api(profile);
+        let duplicate_status = self.duplicate_status(profile);
+        let rate = profile
+            .and_then(|profile| self.rate("STOREFRONT_RATE_PER_SECOND", profile.rate, development));
+        Some(StorefrontConnection {
+            name: DEFAULT.to_owned(),
+            profile: profile?,
+            headers: headers?,
+            secrets: secrets?,
+            shops: shops?,
+            is_called: api.is_some(),
+            api,
+            duplicate_status: duplicate_status?,
+            rate: rate?,
+            payments: DEFAULT.to_owned(),
+        })
+    }
+
+    pub(crate) fn payment(
+        &mut self,
+        mode: Mode,
+        profile: Option<&'static PaymentProfile>,
+        secrets: Option<Vec<String>>,
+        development: bool,
+    ) -> Option<PaymentConnection> {
+        let scheme = profile.map(|profile| profile.scheme);
+        let secrets = self.keyed("PAYMENT_WEBHOOK_SECRET", scheme, secrets);
+        let accounts = self.names("PAYMENT_ACCOUNTS");
+        let api = self.api(mode, "PAYMENT_API_URL", "PAYMENT_API_KEY");
+        let rate = profile
+            .and_then(|profile| self.rate("PAYMENT_RATE_PER_SECOND", profile.rate, development));
+        Some(PaymentConnection {
+            name: DEFAULT.to_owned(),
+            profile: profile?,
+            secrets: secrets?,
+            accounts: accounts?,
+            is_called: api.is_some(),
+            api,
+            rate: rate?,
+        })
+    }
+
+    /// The keys of the secrets of connections, the newest first.
+    pub(crate) fn secrets_keys(&mut self) -> Option<Vec<Token>> {
+        if self.settings.get(SECRETS_KEY).is_none() {
+            return Some(Vec::new());
         }
-        match Secrets::standard(secrets) {
-            Ok(secrets) => Some(secrets),
-            Err(wrong) => {
-                self.wrong(name, wrong);
-                None
-            }
+        let text = self.text(SECRETS_KEY)?;
+        let keys: Vec<&str> = text.split(',').map(str::trim).collect();
+        if keys.iter().any(|key| key.len() < 32) {
+            self.wrong(
+                SECRETS_KEY,
+                "has a key with less than 32 characters; make one with: openssl rand -hex 32",
+            );
+            return None;
         }
+        Some(keys.into_iter().map(Token::new).collect())
     }
 
     pub(crate) fn duplicate_status(

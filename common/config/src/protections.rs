@@ -62,7 +62,7 @@ pub const PROTECTIONS: &[Protection] = &[
         open: "the shop's header is not signed: somebody who has captured a signed body can send \
                it again under any shop, known or made up",
         advice: "Set it to the domain of your shop. It is best to run one Waybill for each shop.",
-        state: |config| off_if(config.storefront_shops.is_empty()),
+        state: |config| off_if(config.storefront.shops.is_empty()),
     },
     Protection {
         name: "pages of orders",
@@ -70,7 +70,7 @@ pub const PROTECTIONS: &[Protection] = &[
         open: "where the ids of orders count up, anybody can look through the states, amounts and tracking numbers of all",
         advice: "Set it to with_code. Orders that are known already keep their open links; `waybill orders new-link` \
                  gives one of them a link with a code.",
-        state: |config| match config.storefront_profile.order_ids {
+        state: |config| match config.storefront.profile.order_ids {
             OrderIds::Random => State::Unused,
             _ if !config.public_pages => State::Unused,
             OrderIds::CountUp | OrderIds::Unknown => off_if(!config.page_codes),
@@ -207,14 +207,14 @@ pub const PROTECTIONS: &[Protection] = &[
         setting: "STOREFRONT_RATE_PER_SECOND",
         open: "a captured delivery can be sent again under other ids without end",
         advice: "Unset it, or set it to what a busy shop needs.",
-        state: |config| off_if(config.storefront_rate.per_second == 0),
+        state: |config| off_if(config.storefront.rate.per_second == 0),
     },
     Protection {
         name: "payment rate",
         setting: "PAYMENT_RATE_PER_SECOND",
         open: "a captured event can be sent again without end, within its time",
         advice: "Unset it, or set it to what a busy hour needs.",
-        state: |config| off_if(config.payment_rate.per_second == 0),
+        state: |config| off_if(config.payment.rate.per_second == 0),
     },
     Protection {
         name: "commerce rate",

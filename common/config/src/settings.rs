@@ -373,6 +373,11 @@ pub const SETTINGS: &[Setting] = &[
         Readers::All,
         "Key of the hashes by which erased people are recognized, of the audit, receipts and links; it never changes. PostgreSQL needs it",
     ),
+    secret(
+        "SECRETS_KEY",
+        Readers::Callers,
+        "Key that the secrets of connections are encrypted with: openssl rand -hex 32; while it is replaced, the new one, a comma, the former",
+    ),
     defaulting(
         "PRIVACY_EXPORT_URL",
         "file://data/exports",

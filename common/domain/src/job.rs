@@ -85,6 +85,8 @@ pub struct Job {
     pub kind: Kind,
     /// The shop domain of the delivery, when it had one.
     pub shop: Option<String>,
+    /// The connection by which it came, or that the work is for. `None`: the one that the settings make.
+    pub connection: Option<String>,
     pub body: Bytes,
     /// How many runs ended in order and failed.
     pub attempts: i64,

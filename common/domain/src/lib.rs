@@ -8,6 +8,7 @@ pub mod carrier;
 pub mod catalogue;
 pub mod checkout;
 pub mod code;
+pub mod connection;
 pub mod customer;
 pub mod due;
 pub mod endpoint;

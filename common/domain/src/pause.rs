@@ -8,6 +8,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::api_key;
 use crate::attention::Condition;
+use crate::connection::{self, NotAName};
 use crate::job::{Job, Queue};
 use crate::names::{Unknown, unknown};
 
@@ -35,11 +36,12 @@ pub enum Scope {
     Queue,
     Provider,
     Shop,
+    Connection,
     Condition,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 4] = *Scope::VARIANTS.as_array().unwrap();
+    pub const ALL: [Scope; 5] = *Scope::VARIANTS.as_array().unwrap();
 }
 
 /// What is paused.
@@ -52,6 +54,8 @@ pub enum Target {
     /// The jobs of this shop in the queues of orders and payments. Its privacy requests go on, because the
     /// law sets their deadline.
     Shop(String),
+    /// The same of a connection: what came by it, and the calls to its provider. Its privacy requests go on.
+    Connection(String),
     /// Nobody is notified that this condition begins or is over before the pause ends.
     Condition(Condition),
 }
@@ -65,6 +69,8 @@ pub enum NotATarget {
     Provider,
     #[error("it is no shop domain such as shop.example")]
     Shop,
+    #[error("it is no name of a connection; `waybill connections list` shows them")]
+    Connection,
     #[error(
         "there is no such condition of which operators are notified; docs/observability.md lists them"
     )]
@@ -86,6 +92,10 @@ impl Target {
             Scope::Shop => api_key::shop(name)
                 .map(Target::Shop)
                 .map_err(|_| NotATarget::Shop),
+            Scope::Connection => match connection::check_name(name) {
+                Ok(()) | Err(NotAName::Default) => Ok(Target::Connection(name.to_owned())),
+                Err(NotAName::Form) => Err(NotATarget::Connection),
+            },
             Scope::Condition => {
                 let named = name.parse().ok();
                 let looked_at = named.filter(|it: &Condition| it.row().is_looked_at);
@@ -101,6 +111,7 @@ impl Target {
             Target::Queue(_) => Scope::Queue,
             Target::Provider(_) => Scope::Provider,
             Target::Shop(_) => Scope::Shop,
+            Target::Connection(_) => Scope::Connection,
             Target::Condition(_) => Scope::Condition,
         }
     }
@@ -110,6 +121,7 @@ impl Target {
             Target::Queue(queue) => queue.into_str(),
             Target::Provider(provider) => provider.into_str(),
             Target::Shop(shop) => shop,
+            Target::Connection(name) => name,
             Target::Condition(condition) => condition.into_str(),
         }
     }
@@ -122,6 +134,10 @@ impl Target {
             Target::Shop(shop) => {
                 matches!(job.kind.queue(), Queue::Orders | Queue::Payments)
                     && job.shop.as_ref() == Some(shop)
+            }
+            Target::Connection(name) => {
+                matches!(job.kind.queue(), Queue::Orders | Queue::Payments)
+                    && job.connection.as_deref().unwrap_or(connection::DEFAULT) == name
             }
             Target::Condition(_) => false,
         }

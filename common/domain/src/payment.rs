@@ -17,6 +17,7 @@ pub mod invoice;
 pub mod invoice_payment;
 pub mod ledger;
 pub mod outcome;
+mod qualify;
 pub mod record;
 pub mod refund;
 pub mod session;

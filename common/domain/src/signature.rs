@@ -97,6 +97,7 @@ impl Signature<'_> {
 #[derive(Clone)]
 pub struct Secrets {
     keys: Vec<Key>,
+    fingerprints: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -129,17 +130,14 @@ impl Secrets {
 
     /// No secret, of a process that takes no deliveries: no signature is right.
     pub const fn none() -> Self {
-        Secrets { keys: Vec::new() }
+        Secrets {
+            keys: Vec::new(),
+            fingerprints: Vec::new(),
+        }
     }
 
     fn of(keys: Vec<Key>) -> Self {
         assert!(!keys.is_empty(), "at least one signing secret is needed");
-        Secrets { keys }
-    }
-
-    /// By which operators distinguish the secrets, in their sequence: 8 hexadecimal digits of a keyed hash. They are
-    /// too few to confirm a secret that somebody has guessed.
-    pub fn fingerprints(&self) -> Vec<String> {
         let fingerprint = |key: &Key| {
             let digest = match key {
                 Key::Hmac(keyed) => digest(keyed.clone(), &[FINGERPRINT]),
@@ -147,7 +145,14 @@ impl Secrets {
             };
             hex::encode(&digest[..4])
         };
-        self.keys.iter().map(fingerprint).collect()
+        let fingerprints = keys.iter().map(fingerprint).collect();
+        Secrets { keys, fingerprints }
+    }
+
+    /// By which operators distinguish the secrets, in their sequence: 8 hexadecimal digits of a keyed hash. They are
+    /// too few to confirm a secret that somebody has guessed.
+    pub fn fingerprints(&self) -> &[String] {
+        &self.fingerprints
     }
 
     /// The index of the first secret under which one of the `given` digests is the digest of

@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use domain::job::{Job, Kind};
+use domain::connection::DEFAULT;
+use domain::job::{Job, Kind, Source};
 use domain::privacy::{
     Keys, Maker, Mentions, SubjectKey, created_at, erased_body, may_own_payment, owns_order,
     owns_payment,
@@ -33,14 +34,21 @@ pub struct About {
     /// In Unix milliseconds, if the body says it.
     created_at: Option<i64>,
     arrived_at: i64,
+    /// The shop of the tombstones of addresses, where the body is a payment provider's.
+    payments: String,
 }
 
 impl About {
     pub fn read(job: &Job) -> Self {
+        let mut mentions = Mentions::of(&job.body);
+        if job.kind.row().source == Source::Payment {
+            mentions.qualify(job.connection.as_deref().unwrap_or(DEFAULT));
+        }
         About {
-            mentions: Mentions::of(&job.body),
+            mentions,
             created_at: created_at(&job.body),
             arrived_at: job.created_at.0,
+            payments: tombstones::of_payments(job.connection.as_deref().unwrap_or(DEFAULT)),
         }
     }
 
@@ -87,15 +95,21 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    fn shop(&self) -> &'a str {
-        self.shop.unwrap_or(NO_SHOP)
+    /// The shop of a tombstone. Ids of the payment provider have their connection in themselves.
+    fn shop_of(&self, key: SubjectKey<'_>) -> &'a str {
+        match (self.shop, key) {
+            (Some(shop), _) => shop,
+            (None, SubjectKey::Email(_)) => &self.about.payments,
+            (None, _) => NO_SHOP,
+        }
     }
 
     fn key(&self, key: SubjectKey<'_>) -> Option<Uuid> {
-        self.keys.subject(self.shop(), key)
+        self.keys.subject(self.shop_of(key), key)
     }
 
-    fn all(&self) -> impl Iterator<Item = Uuid> {
+    /// The keys of all tombstones that could concern the delivery, with their shops.
+    fn all(&self) -> impl Iterator<Item = (&'a str, Uuid)> {
         let mentions = &self.about.mentions;
         let emails = mentions.emails.iter().map(|it| SubjectKey::Email(it));
         let mut keys: Vec<SubjectKey<'_>> = emails.collect();
@@ -115,7 +129,8 @@ impl<'a> Candidates<'a> {
             );
             keys.extend(mentions.payers.iter().map(|it| SubjectKey::Payer(it)));
         }
-        keys.into_iter().filter_map(|key| self.key(key))
+        keys.into_iter()
+            .filter_map(|key| Some((self.shop_of(key), self.key(key)?)))
     }
 
     /// Whether only the payer links the delivery to a person whose data was erased. Then it matters
@@ -190,9 +205,11 @@ pub async fn check(
     let mut candidates = Vec::with_capacity(deliveries.len());
     for (shop, about) in deliveries {
         let candidate = Candidates::of(context, *shop, about);
-        keys.entry(shop.unwrap_or(NO_SHOP))
-            .or_default()
-            .extend(candidate.all());
+        // The lock of its shop is taken even if nobody is mentioned.
+        keys.entry(shop.unwrap_or(&about.payments)).or_default();
+        for (shop, key) in candidate.all() {
+            keys.entry(shop).or_default().insert(key);
+        }
         candidates.push(candidate);
     }
     let erased = tombstones::check(tx, &keys).await?;

@@ -24,6 +24,7 @@ mod stock;
 mod subscriptions;
 
 use config::Config;
+use config::connection::SharedRegistry;
 use domain::privacy::Keys;
 use platform::clock::Clock;
 
@@ -33,6 +34,7 @@ pub use error::{Error, Result};
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub config: &'a Config,
+    pub connections: &'a SharedRegistry,
     pub clock: &'a Clock,
     pub keys: &'a Keys,
 }

@@ -19,6 +19,7 @@ mod request;
 mod settle;
 mod update;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event::OrderEvent;
@@ -50,8 +51,8 @@ type Codes = HashMap<OrderKey, QrCode>;
 /// The reference by which an order's payments are found: the agreement that the order names, or
 /// else the order's own id.
 fn payment_reference(key: &OrderKey, record: &Record) -> String {
-    let agreement = record.agreement.value.clone();
-    agreement.unwrap_or_else(|| key.1.to_string())
+    let named = record.named_agreement();
+    named.map_or_else(|| key.1.to_string(), Cow::into_owned)
 }
 
 /// Merges orders with what is known of them, and writes what follows.

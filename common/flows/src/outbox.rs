@@ -4,9 +4,11 @@
 
 use bus::{Bus, JobRef};
 use bytes::Bytes;
+use domain::connection::{DEFAULT, of_id};
 use domain::event::{Event, OrderEvent, PrivacyEvent};
 use domain::job::{Internal, Job, JobId, Kind, State};
 use domain::order::OrderKey;
+use domain::pause::Provider;
 use domain::time::Timestamp;
 use domain::trace::TraceContext;
 use serde::de::DeserializeOwned;
@@ -142,7 +144,15 @@ impl<'a> Outbox<'a> {
         body: &Value,
         run_at: Timestamp,
     ) {
+        let connections = self.context.connections.now();
         let kind = Kind::Internal(kind);
+        let connection = match (kind.provider(), shop) {
+            (Some(Provider::Payment), Some(shop)) => &connections.of_shop(shop).payments,
+            (_, Some(shop)) => &connections.of_shop(shop).name,
+            (_, None) => of_id(object_id),
+        };
+        let connection = Some(connection).filter(|it| *it != DEFAULT);
+        let connection = connection.map(ToOwned::to_owned);
         let is_due = run_at <= self.now;
         let cause = self.causation.of(shop, object_id);
         let traceparent = cause.map(|cause| cause.context);
@@ -164,6 +174,7 @@ impl<'a> Outbox<'a> {
             object_id: Some(object_id.to_owned()),
             subject: None,
             api_version: None,
+            connection,
             body: Bytes::from(body.to_string()),
             state: State::Ready,
             run_at,

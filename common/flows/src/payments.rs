@@ -13,6 +13,7 @@ mod settle;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::connection::DEFAULT;
 use domain::job::Job;
 use domain::payment::record::Record;
 use domain::payment::{self, Event, Object, checkout, subscription};
@@ -85,7 +86,8 @@ fn prepare_own(job: &Job, report: fn(String) -> Report) -> Result<Task> {
 
 /// Reads the body of an event, without any I/O.
 pub fn prepare(job: &Job) -> Result<Task> {
-    let event = Event::read(&job.body)?;
+    let mut event = Event::read(&job.body)?;
+    event.qualify(job.connection.as_deref().unwrap_or(DEFAULT));
     Ok(Task {
         about: Some(About::read(job)),
         report: report_of(&event).unwrap_or(Report::Nothing),

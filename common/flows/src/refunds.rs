@@ -78,10 +78,11 @@ pub(crate) async fn decide(
         return Ok(());
     }
     update_recorded(outbox, tx, &owing).await?;
-    let has_api = outbox.context.config.payment_api.is_some();
+    let connections = outbox.context.connections.now();
+    let has_api = |id: &str| connections.of_payment(id).is_some_and(|it| it.is_called);
     let new_state = |payment: &Linked| match () {
         () if payment.fully_refunded => State::AlreadyRefunded,
-        () if has_api && is_clear => State::Requested,
+        () if is_clear && has_api(&payment.id) => State::Requested,
         () => State::Recorded,
     };
     let owed = owing.not_recorded();

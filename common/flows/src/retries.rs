@@ -57,7 +57,10 @@ pub(crate) async fn schedule(
     tx: &mut Tx,
     failed: &[(String, Record)],
 ) -> Result<()> {
-    if failed.is_empty() || outbox.context.config.payment_api.is_none() {
+    let connections = outbox.context.connections.now();
+    let is_called = |id: &str| connections.of_payment(id).is_some_and(|it| it.is_called);
+    let failed: Vec<&(String, Record)> = failed.iter().filter(|(id, _)| is_called(id)).collect();
+    if failed.is_empty() {
         return Ok(());
     }
     let ids = failed.iter().map(|(id, _)| id.clone()).collect();

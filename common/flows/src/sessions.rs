@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use domain::connection::{bare, of_id};
 use domain::event::{CheckoutEvent, Event};
 use domain::money::Money;
 use domain::order::FinancialStatus;
@@ -265,10 +266,16 @@ fn order_of(session: &ChangedSession) -> order_record::Record {
         version: part(email.is_some()),
         value: Contact { email, phone: None },
     };
-    let agreement = record.pact_id.as_ref().map(|part| part.value.clone());
-    order.agreement = Part {
-        version: part(agreement.is_some()),
-        value: agreement,
-    };
+    if let Some(agreement) = &record.pact_id {
+        let named = bare(&agreement.value);
+        order.agreement = Part {
+            version,
+            value: Some(named.to_owned()),
+        };
+        order.paid_by(of_id(&agreement.value), named);
+    } else {
+        let (_, id) = order_rows::checkout_key(&session.id);
+        order.paid_by(of_id(&session.id), &id.to_string());
+    }
     order
 }

@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod advice;
 pub mod api_keys;
 pub mod attention;
+pub mod connections;
 pub mod endpoints;
 pub mod exports;
 pub mod fields;

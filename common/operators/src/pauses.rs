@@ -77,7 +77,9 @@ async fn note(
 ) -> sql::Result<()> {
     let shop = match target {
         Target::Shop(shop) => Some(shop.as_str()),
-        Target::Queue(_) | Target::Provider(_) | Target::Condition(_) => None,
+        Target::Queue(_) | Target::Provider(_) | Target::Connection(_) | Target::Condition(_) => {
+            None
+        }
     };
     by.note_of_shop(tx, shop, action, id, details).await
 }

@@ -117,6 +117,7 @@ pub async fn enter(
         object_id: None,
         subject: request.person.id.map(|id| id.to_string()),
         api_version: None,
+        connection: None,
         body: Bytes::from(body),
         state: State::Ready,
         run_at: by.now,

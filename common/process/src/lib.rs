@@ -1,8 +1,10 @@
 //! What each long-running binary does before its own work: settings, logs, metrics, database,
 //! migrations, bus.
 
+pub mod clients;
 pub mod journal;
 pub mod measures;
+pub mod registry;
 pub mod supervisor;
 mod watch;
 
@@ -13,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 
 use bus::Bus;
+use config::connection::SharedRegistry;
 use config::database;
 use config::{Config, Mistakes, Mode, Settings};
 use domain::privacy::Keys;
@@ -51,6 +54,8 @@ pub struct Ended {
 #[derive(Clone)]
 pub struct Parts {
     pub config: Arc<Config>,
+    /// The connections with providers, of which the default ones are the settings'.
+    pub connections: SharedRegistry,
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
@@ -64,7 +69,7 @@ pub struct Parts {
 
 /// How many connections a process has to PostgreSQL, unless `DATABASE_CONNECTIONS` says otherwise.
 #[derive(Clone, Copy, Debug)]
-pub struct Connections {
+pub struct DatabaseConnections {
     pub usual: u32,
     /// With fewer than these its tasks would wait for each other.
     pub least: u32,
@@ -72,11 +77,11 @@ pub struct Connections {
     pub apart: u32,
 }
 
-impl Connections {
+impl DatabaseConnections {
     /// The same numbers, with more connections that the process opens itself.
     #[must_use]
     pub fn and(self, more: u32) -> Self {
-        Connections {
+        DatabaseConnections {
             usual: self.usual + more,
             least: self.least + more,
             apart: self.apart + more,
@@ -102,7 +107,11 @@ impl Connections {
 impl Parts {
     /// Checks the settings, starts logging, makes files private, opens and migrates the database,
     /// and starts the bus.
-    pub async fn start(settings: &Settings, mode: Mode, connections: Connections) -> Result<Self> {
+    pub async fn start(
+        settings: &Settings,
+        mode: Mode,
+        connections: DatabaseConnections,
+    ) -> Result<Self> {
         let config = Config::load(settings, mode)?;
         let connections = connections.shared(&config)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
@@ -125,9 +134,11 @@ impl Parts {
             identity_provider::claim(&db, &clock, &identity.url).await?;
         }
         let keys = Arc::new(keys);
+        let config = Arc::new(config);
         let parts = Parts {
             journal: Journal::open(&db, &keys, &config.privacy.exports).await,
-            config: Arc::new(config),
+            connections: registry::follow(&config, &db, &clock).await,
+            config,
             db,
             bus,
             clock,
@@ -143,10 +154,7 @@ impl Parts {
             },
         );
         watch::watch(&parts);
-        let secrets = parts.config.fingerprints();
-        parts
-            .measures
-            .write_regularly(&parts.db, &parts.clock, secrets);
+        parts.measures.write_regularly(&parts.db, &parts.clock);
         Ok(parts)
     }
 

@@ -65,9 +65,6 @@ pub fn oldest(queue: &str) -> String {
     format!("{SHARED}oldest_{queue}")
 }
 
-/// The fingerprints of the signing secrets that are set, by source, the newest first.
-pub type Fingerprints = BTreeMap<Source, Vec<String>>;
-
 /// Clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct Measures(Arc<Mutex<Counted>>);
@@ -77,8 +74,8 @@ struct Counted {
     deliveries: [i64; Delivery::ALL.len()],
     answers: [i64; ANSWERS_MS.len() + 1],
     queues: BTreeMap<String, i64>,
-    /// When the secret at a place of a source's setting verified a delivery last.
-    verified: BTreeMap<(Source, usize), Timestamp>,
+    /// When each secret verified a delivery last, by its fingerprint.
+    verified: BTreeMap<Source, BTreeMap<String, Timestamp>>,
 }
 
 impl Counted {
@@ -109,9 +106,12 @@ impl Counted {
         self.put_back_verified(&older.verified);
     }
 
-    fn put_back_verified(&mut self, older: &BTreeMap<(Source, usize), Timestamp>) {
-        for (secret, at) in older {
-            self.verified.entry(*secret).or_insert(*at);
+    fn put_back_verified(&mut self, older: &BTreeMap<Source, BTreeMap<String, Timestamp>>) {
+        for (source, secrets) in older {
+            let newer = self.verified.entry(*source).or_default();
+            for (secret, at) in secrets {
+                newer.entry(secret.clone()).or_insert(*at);
+            }
         }
     }
 }
@@ -121,9 +121,14 @@ impl Measures {
         lock(&self.0).deliveries[what as usize] += 1;
     }
 
-    /// A delivery was verified now with the secret at this place of the source's setting.
-    pub fn verified(&self, source: Source, place: usize, now: Timestamp) {
-        lock(&self.0).verified.insert((source, place), now);
+    /// A delivery was verified now with the secret of this fingerprint.
+    pub fn verified(&self, source: Source, fingerprint: &str, now: Timestamp) {
+        let mut counted = lock(&self.0);
+        let of_source = counted.verified.entry(source).or_default();
+        match of_source.get_mut(fingerprint) {
+            Some(at) => *at = now,
+            None => drop(of_source.insert(fingerprint.to_owned(), now)),
+        }
     }
 
     /// The intake has answered a request after this time.
@@ -148,23 +153,18 @@ impl Measures {
     }
 
     /// Writes what was counted in a minute that is over.
-    async fn write(
-        &self,
-        db: &Db,
-        process: Uuid,
-        minute: Timestamp,
-        secrets: &Fingerprints,
-    ) -> Result<(), Error> {
+    async fn write(&self, db: &Db, process: Uuid, minute: Timestamp) -> Result<(), Error> {
         let counted = std::mem::take(&mut *lock(&self.0));
         let written = measures::add(db, process, minute, &counted.named()).await;
         if written.is_err() {
             lock(&self.0).put_back(&counted);
             return written;
         }
-        let verified = counted.verified.iter();
-        let last = verified.filter_map(|((source, place), at)| {
-            let fingerprint = secrets.get(source)?.get(*place)?;
-            Some(((*source, fingerprint.as_str()), *at))
+        let of_sources = counted.verified.iter();
+        let last = of_sources.flat_map(|(source, secrets)| {
+            secrets
+                .iter()
+                .map(|(secret, at)| ((*source, secret.as_str()), *at))
         });
         let written = signing_secrets::verified(db, &last.collect()).await;
         if written.is_err() {
@@ -173,9 +173,8 @@ impl Measures {
         written
     }
 
-    /// Writes what is counted, minute by minute, until the database's pool is closed. `secrets` are those that
-    /// verify this process's deliveries.
-    pub fn write_regularly(&self, db: &Db, clock: &Clock, secrets: Fingerprints) {
+    /// Writes what is counted, minute by minute, until the database's pool is closed.
+    pub fn write_regularly(&self, db: &Db, clock: &Clock) {
         let (measures, db, clock) = (self.clone(), db.clone(), clock.clone());
         task::spawn("measures", async move {
             let process = clock.id();
@@ -186,7 +185,7 @@ impl Measures {
                 if now == minute {
                     continue;
                 }
-                match measures.write(&db, process, minute, &secrets).await {
+                match measures.write(&db, process, minute).await {
                     Ok(()) => minute = now,
                     Err(Error::PoolClosed) => return,
                     Err(error) => tracing::debug!(%error, "what was measured is written later"),

@@ -34,6 +34,20 @@ pub struct Api {
     /// The address, without a slash at its end.
     pub url: String,
     pub token: Token,
+    /// The connection that it belongs to. `None`: the settings have it.
+    pub connection: Option<String>,
+}
+
+impl Api {
+    /// Where an operator corrects what this setting says.
+    fn named(&self, setting: &str) -> String {
+        match &self.connection {
+            None => setting.to_owned(),
+            Some(name) => {
+                format!("the API of the connection {name} (waybill connections rotate {name})")
+            }
+        }
+    }
 }
 
 const TRACEPARENT: &str = "traceparent";
@@ -71,7 +85,7 @@ pub enum CallFailure {
     Misconfigured {
         provider: &'static str,
         status: u16,
-        setting: &'static str,
+        setting: String,
     },
     /// Something answered that does not speak as the provider's API does, so the address is wrong.
     /// Asking again does not help until an operator has corrected it.
@@ -79,7 +93,7 @@ pub enum CallFailure {
     WrongAddress {
         provider: &'static str,
         status: u16,
-        setting: &'static str,
+        setting: String,
     },
     /// The provider has kept its first answer to this idempotency key, and gives it again however
     /// often it is asked. With another key the call is made anew, which is safe once it is known
@@ -173,9 +187,9 @@ impl CallFailure {
 struct Provider {
     name: &'static str,
     /// The setting that has the credential.
-    setting: &'static str,
+    setting: String,
     /// The setting that has the address.
-    address_setting: &'static str,
+    address_setting: String,
     client: Client,
     url: String,
     token: String,
@@ -193,8 +207,8 @@ impl Provider {
     ) -> Self {
         Provider {
             name,
-            setting,
-            address_setting,
+            setting: api.named(setting),
+            address_setting: api.named(address_setting),
             client: client(&api.url),
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
@@ -272,7 +286,7 @@ impl Provider {
             return Err(CallFailure::Misconfigured {
                 provider: self.name,
                 status: status.as_u16(),
-                setting: self.setting,
+                setting: self.setting.clone(),
             });
         }
         if status.is_redirection() {
@@ -304,7 +318,7 @@ impl Provider {
         CallFailure::WrongAddress {
             provider: self.name,
             status: status.as_u16(),
-            setting: self.address_setting,
+            setting: self.address_setting.clone(),
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
             column("object_id", &job.object_id),
             column("subject", &job.subject),
             column("api_version", &job.api_version),
+            column("connection", &job.connection),
             column("trace", &job.trace),
             column("traceparent", trace::column(job.traceparent)),
             column("body", job.body.as_ref()),

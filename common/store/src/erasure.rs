@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use crate::aggregates::{self, Aggregate, Edited};
 use crate::sql::{Db, FromRow, Result, Row, Tx};
+use domain::connection::DEFAULT;
 use domain::job::{JobId, State};
+use domain::privacy::Mentions;
 use domain::time::Timestamp;
 
 /// Has rows forget their person. Those that cannot be read are passed over.
@@ -158,9 +160,27 @@ pub struct Kept {
     /// The topic or event type, in the provider's spelling.
     pub kind: String,
     pub shop: Option<String>,
+    pub connection: Option<String>,
     #[with(body)]
     pub body: Bytes,
     pub state: State,
+}
+
+impl Kept {
+    /// The connection with a payment provider that the body came by. `None`: it is a storefront's.
+    pub fn payments(&self) -> Option<&str> {
+        let is_payment = !self.kind.contains('/');
+        is_payment.then(|| self.connection.as_deref().unwrap_or(DEFAULT))
+    }
+
+    /// Whom the body mentions, with the ids of a payment provider as they count within their connection.
+    pub fn mentions(&self) -> Mentions {
+        let mut mentions = Mentions::of(&self.body);
+        if let Some(connection) = self.payments() {
+            mentions.qualify(connection);
+        }
+        mentions
+    }
 }
 
 /// How many bodies one step of a [`scan`] looks at, which keeps a statement short however many there
@@ -245,7 +265,7 @@ pub async fn last_of(db: &Db, shop: &str, after: JobId, step: i64) -> Result<Opt
 macro_rules! kept {
     ($which:literal) => {
         concat!(
-            "select id, kind, shop, body,
+            "select id, kind, shop, connection, body,
                     (select state from jobs where jobs.id = deliveries.id) as state
              from deliveries where ",
             $which

@@ -37,6 +37,8 @@ pub struct NewJob {
     pub subject: Option<String>,
     /// The version of the provider's API that the delivery names.
     pub api_version: Option<String>,
+    /// The connection by which it came, or that the work is for. `None`: the one that the settings make.
+    pub connection: Option<String>,
     pub body: Bytes,
     pub state: State,
     /// When the job is due. The time of its creation for a job that is due at once.
@@ -110,7 +112,7 @@ pub async fn noted(db: &Db, since: Timestamp, most: i64) -> Result<Vec<(String, 
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let found: Vec<Option<Job>> = db
         .query(
-            "select jobs.id, jobs.kind, jobs.shop, body, attempts, unfinished_attempts, deadline_at,
+            "select jobs.id, jobs.kind, jobs.shop, connection, body, attempts, unfinished_attempts, deadline_at,
                 trace, traceparent, jobs.created_at
          from jobs left join deliveries on deliveries.id = jobs.id
          where state not in ('done', 'dead') and (run_at <= $1 or run_at = jobs.created_at)
@@ -133,6 +135,7 @@ fn read(row: &Row) -> Result<Option<Job>> {
         id: row.get("id")?,
         kind,
         shop: row.get("shop")?,
+        connection: row.get("connection")?,
         body: Bytes::from(row.get::<Option<Vec<u8>>>("body")?.unwrap_or_default()),
         attempts: row.get("attempts")?,
         unfinished_attempts: row.get("unfinished_attempts")?,

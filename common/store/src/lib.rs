@@ -12,6 +12,7 @@ pub mod bulk_operations;
 pub mod checkout_sessions;
 pub mod checkouts;
 pub mod confirmed_tokens;
+pub mod connections;
 pub mod console_sessions;
 pub mod customers;
 pub mod deliveries;

@@ -162,15 +162,20 @@ const BY_ID: &str = "select pact_id, shop, id, name, currency, total_minor, canc
                      from orders where pact_id is null and id in ($1..)
                      order by shop";
 
-/// At most four orders of each agreement are read, because more claims decide nothing else.
+/// At most four orders of each agreement are read, because more claims decide nothing else. Within a connection other than
+/// the default one an order's own id is named too (`order::Record::named_agreement`).
 const BY_NAME: &str =
     "select pact_id, shop, id, name, currency, total_minor, cancelled_at, is_paid,
                               by_id
                        from (
                            select pact_id, shop, id, name, currency, total_minor, cancelled_at,
-                                  is_paid, 0 as by_id,
-                                  row_number() over (partition by pact_id order by shop, id) as nth
-                           from orders where pact_id in ($1..)
+                                  is_paid, by_id,
+                                  row_number() over (partition by pact_id order by by_id desc, shop, id) as nth
+                           from (
+                               select pact_id, shop, id, name, currency, total_minor, cancelled_at, is_paid,
+                                      case when pact_id like cast(id as text) || '@%' then 1 else 0 end as by_id
+                               from orders where pact_id in ($1..)
+                           ) named
                        ) claims
                        where nth <= 4
                        order by shop, id";

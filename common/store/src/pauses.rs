@@ -1,4 +1,4 @@
-//! The `pauses` table: the queues, providers, shops and conditions that operators have paused, by whom and until when.
+//! The `pauses` table: the queues, providers, shops, connections and conditions that operators have paused, by whom and until when.
 //!
 //! A worker defers the jobs that a pause concerns to its end, so what waits is looked at once and not again
 //! and again, and goes on by itself. When an operator ends the pause earlier, the row is kept until then, and
@@ -47,14 +47,14 @@ impl Pause {
 }
 
 /// The columns in which a target stands. One of them is set.
-fn columns(target: &Target) -> [Option<&str>; 4] {
+fn columns(target: &Target) -> [Option<&str>; 5] {
     Scope::ALL.map(|scope| (target.scope() == scope).then_some(target.name()))
 }
 
 /// All pauses whose time is not over, the newest first. Those that an operator has ended are among them.
 pub async fn known(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
     db.query(
-        "select id, queue, provider, shop, condition, until_at, actor, begun_at, ended_at from pauses
+        "select id, queue, provider, shop, connection, condition, until_at, actor, begun_at, ended_at from pauses
          where until_at > $1
          order by begun_at desc, id desc",
     )
@@ -72,7 +72,7 @@ pub async fn in_force(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Pause>> {
     db.query(
-        "select id, queue, provider, shop, condition, until_at, actor, begun_at, ended_at from pauses
+        "select id, queue, provider, shop, connection, condition, until_at, actor, begun_at, ended_at from pauses
          where id = $1",
     )
     .bind(id)
@@ -97,16 +97,17 @@ pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<bool> {
         .bind(pause.begun_at.0)
         .execute()
         .await?;
-    let [queue, provider, shop, condition] = columns(&pause.target);
+    let [queue, provider, shop, connection, condition] = columns(&pause.target);
     tx.query(
-        "insert into pauses (id, queue, provider, shop, condition, until_at, actor, begun_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)
+        "insert into pauses (id, queue, provider, shop, connection, condition, until_at, actor, begun_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
          on conflict (id) do nothing",
     )
     .bind(pause.id)
     .bind(queue)
     .bind(provider)
     .bind(shop)
+    .bind(connection)
     .bind(condition)
     .bind(pause.until.0)
     .bind(pause.actor.as_str())
@@ -117,18 +118,20 @@ pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<bool> {
 
 /// Ends the pauses of this target that are in force, and returns their ids.
 pub async fn end(tx: &mut Tx, target: &Target, now: Timestamp) -> Result<Vec<Uuid>> {
-    let [queue, provider, shop, condition] = columns(target);
+    let [queue, provider, shop, connection, condition] = columns(target);
     tx.query(
         "update pauses set ended_at = $1
          where ended_at is null and until_at > $1
            and coalesce(queue, '') = $2 and coalesce(provider, '') = $3
-           and coalesce(shop, '') = $4 and coalesce(condition, '') = $5
+           and coalesce(shop, '') = $4 and coalesce(connection, '') = $5
+           and coalesce(condition, '') = $6
          returning id",
     )
     .bind(now.0)
     .bind(queue.unwrap_or_default())
     .bind(provider.unwrap_or_default())
     .bind(shop.unwrap_or_default())
+    .bind(connection.unwrap_or_default())
     .bind(condition.unwrap_or_default())
     .all(|row| row.get("id"))
     .await

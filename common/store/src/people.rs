@@ -14,11 +14,13 @@
 use std::collections::BTreeSet;
 
 use crate::aggregates;
+use crate::connections;
 use crate::customers::CustomerEntry;
 use crate::erasure::Kept;
 use crate::orders::{self, CHECKOUT};
 use crate::payments;
 use crate::sql::{Db, Field, Result, Row, Value};
+use domain::connection::{DEFAULT, of_id};
 use domain::job::{Kind, State};
 use domain::order::{self, OrderKey};
 use domain::privacy::{
@@ -35,6 +37,8 @@ const UNNAMED: &str = "";
 #[derive(Clone, Debug, Default)]
 pub struct PersonRows {
     pub shop: String,
+    /// The connections whose payments pay for the shop's orders. An address leads to payments of these alone.
+    pub paid_by: BTreeSet<String>,
     pub customers: BTreeSet<i64>,
     /// Orders of the shop, and placeholders that checkout sessions made. Some of them may not
     /// exist.
@@ -154,6 +158,7 @@ fn named(sought: &Sought) -> PersonRows {
 /// Finds everything that belongs to a person.
 pub async fn find(db: &Db, sought: &Sought) -> Result<PersonRows> {
     let mut found = named(sought);
+    found.paid_by = connections::paying_for(db, &sought.shop).await?;
     addresses(db, &mut found).await?;
     customers_in_common(db, &mut found).await?;
     storefront_orders(db, &mut found, sought).await?;
@@ -182,6 +187,22 @@ pub async fn has_newer(db: &Db, found: &PersonRows, than: Timestamp) -> Result<b
 }
 
 impl PersonRows {
+    /// The connections with payment providers by whose payments the person may be known.
+    pub fn payment_connections(&self) -> impl Iterator<Item = &str> {
+        let of_orders: BTreeSet<&str> = self.agreements.iter().map(|it| of_id(it)).collect();
+        let of_orders = of_orders
+            .into_iter()
+            .filter(|it| !self.paid_by.contains(*it));
+        self.paid_by.iter().map(String::as_str).chain(of_orders)
+    }
+
+    /// Whether payments of this connection may be the person's: those of the shop's connections, and of such as orders of
+    /// the person were paid by before.
+    pub fn is_paid_by(&self, connection: &str) -> bool {
+        self.paid_by.contains(connection)
+            || self.agreements.iter().any(|it| of_id(it) == connection)
+    }
+
     /// The ids of the orders without the placeholders that checkout sessions made.
     pub fn storefront_orders(&self) -> impl Iterator<Item = i64> {
         let orders = self.orders.iter().filter(|(shop, _)| shop != CHECKOUT);
@@ -399,6 +420,10 @@ async fn placeholders_by_address(db: &Db, found: &mut PersonRows) -> Result<()> 
     for row in &rows {
         let id: i64 = row.get("id")?;
         let agreement: Option<String> = row.get("pact_id")?;
+        let connection = agreement.as_deref().map_or(DEFAULT, of_id);
+        if !found.is_paid_by(connection) {
+            continue;
+        }
         if of(db, found, agreement.as_deref()).await? != Of::Others {
             found.orders.insert((CHECKOUT.to_owned(), id));
             let agreement = agreement.unwrap_or_else(|| id.to_string());
@@ -473,8 +498,17 @@ async fn payments_of(db: &Db, found: &mut PersonRows) -> Result<()> {
         .payments
         .extend(column::<String, Vec<_>>(&rows, "id")?);
     let by_email = "select id, pact_id from payments where email_key in ($1..)";
-    let rows = rows_of(db, by_email, None, found.emails.clone()).await?;
+    let mut rows = rows_of(db, by_email, None, found.emails.clone()).await?;
+    retain_paid_by(found, &mut rows)?;
     take_payments(db, found, &rows).await
+}
+
+/// Leaves only the rows whose id is of a connection that pays for the shop's orders.
+fn retain_paid_by(found: &PersonRows, rows: &mut Vec<Row>) -> Result<()> {
+    let ids: Vec<String> = column(rows, "id")?;
+    let mut ids = ids.iter();
+    rows.retain(|_| ids.next().is_some_and(|id| found.is_paid_by(of_id(id))));
+    Ok(())
 }
 
 /// Takes the payments that do not pay for somebody else's order.
@@ -505,7 +539,9 @@ async fn sessions(db: &Db, found: &mut PersonRows) -> Result<()> {
     let by_order = sessions!("order_id in ($1..)");
     let mut rows = rows_of(db, by_agreement, None, found.agreements.clone()).await?;
     rows.extend(rows_of(db, by_payment, None, found.payments.clone()).await?);
-    rows.extend(rows_of(db, by_email, None, found.emails.clone()).await?);
+    let mut of_addresses = rows_of(db, by_email, None, found.emails.clone()).await?;
+    retain_paid_by(found, &mut of_addresses)?;
+    rows.extend(of_addresses);
     let ids: Vec<i64> = found.orders.iter().map(|(_, id)| *id).collect();
     for row in rows_of(db, by_order, None, ids).await? {
         if order_of(&row)?.is_some_and(|key| found.orders.contains(&key)) {
@@ -608,9 +644,12 @@ async fn payers(db: &Db, found: &mut PersonRows) -> Result<()> {
 
 /// True for a body that is about the person.
 pub async fn concerns(db: &Db, found: &PersonRows, kept: &Kept) -> Result<bool> {
-    let mentions = Mentions::of(&kept.body);
-    if kept.kind.contains('/') {
+    let mentions = kept.mentions();
+    let Some(connection) = kept.payments() else {
         return Ok(concerns_storefront(found, kept, &mentions));
+    };
+    if !found.is_paid_by(connection) {
+        return Ok(false);
     }
     if owns_payment(&mentions, |key| found.knows(key)) {
         return Ok(true);

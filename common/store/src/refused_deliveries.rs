@@ -22,6 +22,8 @@ const HOUR: i64 = 3_600_000;
 pub struct Refused {
     /// `storefront` or `payment`.
     pub source: String,
+    /// The connection at which it came, or whose shop it named; empty for the one that the settings make.
+    pub connection: String,
     /// The profile that was chosen.
     pub profile: String,
     pub reason: String,
@@ -52,6 +54,7 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
         [
             column("hour_at", hour(it.last_at)),
             column("source", &it.source),
+            column("connection", &it.connection),
             column("profile", &it.profile),
             column("reason", &it.reason),
             column("signature", &it.signature),
@@ -71,7 +74,7 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
     tx.insert(
         "refused_deliveries",
         rows.collect(),
-        "on conflict (hour_at, source, profile, reason, signature, header, advice) do update
+        "on conflict (hour_at, source, connection, profile, reason, signature, header, advice) do update
          set deliveries = refused_deliveries.deliveries + excluded.deliveries,
              status = excluded.status, last_at = excluded.last_at, headers = excluded.headers, topic = excluded.topic,
              shop = excluded.shop, age_seconds = excluded.age_seconds,
@@ -84,11 +87,11 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
 /// The kinds of refused deliveries of which one came since then, the latest first.
 pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
     db.query(
-        "select source, profile, reason, signature, header, advice, status, deliveries,
+        "select source, connection, profile, reason, signature, header, advice, status, deliveries,
                 first_at, last_at, headers, topic, shop, age_seconds, body_key
          from refused_deliveries
          where last_at >= $1
-         order by last_at desc, source, reason, signature, header
+         order by last_at desc, source, connection, reason, signature, header
          limit $2",
     )
     .bind(since.0)
@@ -101,11 +104,11 @@ pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>>
 /// the key has only words of our own.
 pub async fn of_hour(db: &Db, at: Timestamp) -> Result<Vec<Refused>> {
     db.query(
-        "select source, profile, reason, signature, header, advice, status, deliveries,
+        "select source, connection, profile, reason, signature, header, advice, status, deliveries,
                 first_at, last_at, headers, topic, shop, age_seconds, body_key
          from refused_deliveries
          where hour_at >= $1
-         order by last_at, source, profile, reason, signature, header, advice",
+         order by last_at, source, connection, profile, reason, signature, header, advice",
     )
     .bind(hour(at))
     .all(Refused::from_row)

@@ -402,13 +402,13 @@ pub async fn delete_jobs(
     let deleted = tx
         .query(
             "delete from deliveries where id in ($1..)
-             returning source, shop, coalesce(external_id, '') as external_id",
+             returning source, coalesce(shop, connection) as sender, coalesce(external_id, '') as external_id",
         )
         .bind(ids.iter().copied().collect::<Vec<_>>());
     let of = |row: &Row| {
         Ok(DeliveryId::new(
             row.get("source")?,
-            row.get::<Option<String>>("shop")?.as_deref(),
+            row.get::<Option<String>>("sender")?.as_deref(),
             &row.get::<String>("external_id")?,
         ))
     };

@@ -52,22 +52,32 @@ pub async fn verified(db: &Db, last: &BTreeMap<(Source, &str), Timestamp>) -> Re
     tx.commit().await
 }
 
-/// The secrets that are set, newest first for each source, with when each verified a delivery last.
-pub async fn list(db: &Db, set: &BTreeMap<Source, Vec<String>>) -> Result<Vec<Entry>> {
-    let last: BTreeMap<(String, String), Timestamp> = db
+/// When each secret verified a delivery last, by source and fingerprint.
+pub async fn verified_at(db: &Db) -> Result<BTreeMap<(Source, String), Timestamp>> {
+    let rows: Vec<(String, String, Timestamp)> = db
         .query("select source, fingerprint, verified_at from signing_secrets")
         .all(|row| {
-            let key = (row.get("source")?, row.get("fingerprint")?);
-            Ok((key, row.get("verified_at")?))
+            Ok((
+                row.get("source")?,
+                row.get("fingerprint")?,
+                row.get("verified_at")?,
+            ))
         })
         .await?;
+    let known = rows
+        .into_iter()
+        .filter_map(|(source, fingerprint, at)| Some(((source.parse().ok()?, fingerprint), at)));
+    Ok(known.collect())
+}
+
+/// The secrets that are set, newest first for each source, with when each verified a delivery last.
+pub async fn list(db: &Db, set: &BTreeMap<Source, Vec<String>>) -> Result<Vec<Entry>> {
+    let last = verified_at(db).await?;
     let of = |source: Source, place: usize, fingerprint: &String| Entry {
         source: source.into_str(),
         place,
         fingerprint: fingerprint.clone(),
-        verified_at: last
-            .get(&(source.into_str().to_owned(), fingerprint.clone()))
-            .copied(),
+        verified_at: last.get(&(source, fingerprint.clone())).copied(),
     };
     let all = set.iter().flat_map(|(source, fingerprints)| {
         let places = fingerprints.iter().enumerate();

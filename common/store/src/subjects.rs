@@ -189,7 +189,7 @@ async fn bodies(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
     loop {
         let kept = erasure::kept_bodies(db, after, BODIES).await?;
         for job in &kept {
-            mentioned(&job.body, found);
+            mentioned(&job.mentions(), &job.body, found);
         }
         match kept.last() {
             Some(last) => after = last.id,
@@ -199,8 +199,7 @@ async fn bodies(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
 }
 
 /// What a body mentions.
-fn mentioned(body: &Bytes, found: &mut impl FnMut(Subject<'_>)) {
-    let mentions = Mentions::of(body);
+fn mentioned(mentions: &Mentions, body: &Bytes, found: &mut impl FnMut(Subject<'_>)) {
     if let Some(id) = mentions.customer {
         found(Subject::Customer(id));
     }

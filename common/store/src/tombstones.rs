@@ -14,10 +14,19 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::sql::{Result, Tx, column};
+use domain::connection::DEFAULT;
 use domain::time::Timestamp;
 
 /// The shop of tombstones for payments, which belong to no shop.
 pub const NO_SHOP: &str = "";
+
+/// The shop of tombstones of addresses for the payments of a connection (`domain::connection`).
+pub fn of_payments(connection: &str) -> String {
+    match connection {
+        DEFAULT => NO_SHOP.to_owned(),
+        name => format!("@{name}"),
+    }
+}
 
 /// Takes the shared locks of the shops, and returns which of the keys have tombstones and since
 /// when. It must be called before any row is read or written that an erasure may erase.

@@ -26,10 +26,11 @@ use domain::time::Timestamp;
 pub struct DeliveryId(Uuid);
 
 impl DeliveryId {
-    /// `id` is the provider's; two sources, and two shops, may have the same one.
-    pub fn new(source: Source, shop: Option<&str>, id: &str) -> Self {
+    /// `id` is the provider's; two sources, two shops, and two connections with a payment provider may have the same
+    /// one. `sender` is the shop or that connection.
+    pub fn new(source: Source, sender: Option<&str>, id: &str) -> Self {
         let of_shop = Sha256::new()
-            .chain_update(shop.unwrap_or_default())
+            .chain_update(sender.unwrap_or_default())
             .chain_update(":")
             .chain_update(id)
             .finalize();

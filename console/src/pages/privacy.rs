@@ -451,7 +451,7 @@ pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
     let place = Place {
         db: &parts.db,
         bus: Some(&parts.bus),
-        shops: &parts.config.storefront_shops,
+        shops: &parts.config.storefront.shops,
         remembered: parts.config.dedupe_ttl,
     };
     match flow::enter(place, &parts.clock, write.by(), asked).await {

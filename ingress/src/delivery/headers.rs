@@ -1,7 +1,6 @@
 //! What stands in the headers of a delivery, by the names that its profile gives them.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use config::Config;
 use domain::profile::{self, Headers, STANDARD_TIMESTAMP};
 use domain::signature::{
     PaymentSignature, Scheme, Signature, SignatureError, StandardSignature, StorefrontSignature,
@@ -13,33 +12,6 @@ use crate::error::Error;
 
 const LONGEST_TOPIC: usize = 100;
 const TIMESTAMP: HeaderName = HeaderName::from_static(STANDARD_TIMESTAMP);
-
-/// The names of the headers of both providers, as they are looked up.
-pub struct Names {
-    pub storefront: Headers<HeaderName>,
-    pub payment: PaymentNames,
-}
-
-pub struct PaymentNames {
-    pub signature: HeaderName,
-    pub id: Option<HeaderName>,
-}
-
-impl Names {
-    pub fn of(config: &Config) -> Self {
-        let payment = config.payment_profile;
-        let storefront = config
-            .storefront_headers
-            .try_map(|name| HeaderName::from_bytes(name.as_bytes()));
-        Names {
-            storefront: storefront.expect("the settings take names of headers alone"),
-            payment: PaymentNames {
-                signature: HeaderName::from_static(payment.signature),
-                id: payment.id.map(HeaderName::from_static),
-            },
-        }
-    }
-}
 
 /// A signature that could verify something.
 pub fn signature<'a>(
@@ -81,10 +53,10 @@ pub fn topic(headers: &HeaderMap, names: &Headers<HeaderName>) -> Result<Option<
 /// The shop domain in lower case, as the limits, the keys and the privacy checks compare it.
 pub fn shop(
     headers: &HeaderMap,
-    names: &Headers<HeaderName>,
+    name: Option<&HeaderName>,
     holds: profile::Shop,
 ) -> Result<Option<String>, Error> {
-    let Some(name) = &names.shop else {
+    let Some(name) = name else {
         return Ok(None);
     };
     let shop = text(headers, name).map_err(|()| Error::ShopHeader)?;

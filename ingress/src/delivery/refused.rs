@@ -1,6 +1,8 @@
 //! A delivery that is not taken, and what its headers say of why. The sender learns no more than
 //! the answer; the rest is for the operator.
 
+use std::borrow::Cow;
+
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use domain::job::Source;
@@ -29,6 +31,19 @@ pub struct Refused {
     /// As far as it was read.
     pub body: Option<Bytes>,
     pub about: About,
+    /// By which connection it came, as far as that is known.
+    pub by: Box<By>,
+}
+
+/// The connection of a refused delivery.
+#[derive(Clone, Debug, Default)]
+pub struct By {
+    /// Empty for the default one.
+    pub connection: String,
+    /// `None`: the default one's.
+    pub profile: Option<&'static str>,
+    /// The answer in the words of the profile. `None`: that of the error.
+    pub detail: Option<Cow<'static, str>>,
 }
 
 /// What the headers of a refused delivery say. Anybody may have written them.
@@ -101,6 +116,9 @@ impl Refused {
             (_, Some(SignatureError::Stale | SignatureError::Early)) => {
                 "PAYMENT_TOLERANCE_SECONDS, or set the clocks right"
             }
+            (_, Some(_)) if !self.by.connection.is_empty() => {
+                "give the connection the provider's secret with `waybill connections rotate`"
+            }
             (_, Some(_)) if is_storefront => "STOREFRONT_WEBHOOK_SECRET to the provider's",
             (_, Some(_)) => "PAYMENT_WEBHOOK_SECRET to the provider's",
             (Error::NotThisMachine, _) if is_storefront => {
@@ -108,6 +126,12 @@ impl Refused {
             }
             (Error::NotThisMachine, _) => "PAYMENT_WEBHOOK_SECRET to one of your own",
             (Error::ShopUnknown, _) => "STOREFRONT_SHOPS to this shop too",
+            (Error::ShopBound | Error::ShopOfAnother | Error::AccountOfAnother, _) => {
+                "look at the addresses and secrets at the provider: `waybill connections list` shows which connection has which shop"
+            }
+            (Error::ConnectionUnknown, _) => {
+                "post to the address of a connection that there is, or add it with `waybill connections add`"
+            }
             (Error::PrivacyBody | Error::PrivacyShop, _) => {
                 "ask the storefront what was requested, and begin it by `waybill privacy request`, \
                  because it is due within 30 days"
@@ -170,6 +194,7 @@ impl From<Error> for Refused {
             signed_at: None,
             body: None,
             about: About::default(),
+            by: Box::default(),
         }
     }
 }

@@ -4,30 +4,26 @@
 
 use std::borrow::Cow;
 
-use config::Config;
-use domain::job::Source;
+use config::connection::{HeaderName, PaymentConnection, StorefrontConnection};
 use domain::profile::{GENERIC, GENERIC_PAYMENT, Headers, Shop, StorefrontProfile};
 
 use crate::error::Error;
 
-/// The text of the answer to a delivery of this source.
-pub fn text(config: &Config, source: Source, error: Error) -> Cow<'static, str> {
-    let text = match source {
-        Source::Storefront => {
-            let profile = config.storefront_profile;
-            let is_generic = profile.name == GENERIC.name;
-            (!is_generic).then(|| of_storefront(error, profile, &config.storefront_headers))
-        }
-        Source::Payment => {
-            let profile = config.payment_profile;
-            let is_generic = profile.name == GENERIC_PAYMENT.name;
-            (!is_generic).then(|| of_payment(error, profile.signature))
-        }
-        Source::Internal => None,
-    };
-    match text.flatten() {
-        Some(text) => text.into(),
-        None => error.text(),
+/// The text of the answer to a delivery of this connection.
+pub fn storefront(connection: &StorefrontConnection, error: Error) -> Cow<'static, str> {
+    let is_generic = connection.profile.name == GENERIC.name;
+    let text = || of_storefront(error, connection.profile, &connection.headers);
+    let text = (!is_generic).then(text).flatten();
+    text.map_or_else(|| error.text(), Cow::Owned)
+}
+
+/// The same of a payment provider.
+pub fn payment(connection: &PaymentConnection, error: Error) -> Cow<'static, str> {
+    let is_generic = connection.profile.name == GENERIC_PAYMENT.name;
+    if error == Error::PaymentSignature && !is_generic {
+        wrong_signature(connection.profile.signature).into()
+    } else {
+        error.text()
     }
 }
 
@@ -35,13 +31,13 @@ pub fn text(config: &Config, source: Source, error: Error) -> Cow<'static, str> 
 fn of_storefront(
     error: Error,
     profile: &StorefrontProfile,
-    names: &Headers<String>,
+    names: &Headers<HeaderName>,
 ) -> Option<String> {
-    let shop = |otherwise| names.shop.as_deref().unwrap_or(otherwise);
+    let shop = |otherwise| names.shop.as_ref().map_or(otherwise, HeaderName::as_str);
     Some(match error {
-        Error::StorefrontSignature => wrong_signature(&names.signature),
+        Error::StorefrontSignature => wrong_signature(names.signature.as_str()),
         Error::TopicHeader => {
-            let topic = names.topic.as_deref()?;
+            let topic = names.topic.as_ref()?;
             let like = profile.topics.first().map_or("orders/create", |(it, _)| it);
             format!("{topic} is missing or is not a topic like {like}")
         }
@@ -62,15 +58,11 @@ fn of_storefront(
             format!("{shop} is not the shop_domain of the body")
         }
         Error::WebhookIdHeader => {
-            let id = names.id.as_deref()?;
+            let id = names.id.as_ref()?;
             format!("{id} is not an id of at most 255 visible characters")
         }
         _ => return None,
     })
-}
-
-fn of_payment(error: Error, signature: &str) -> Option<String> {
-    (error == Error::PaymentSignature).then(|| wrong_signature(signature))
 }
 
 /// The same for a signature that is missing and for one that is wrong, so that a stranger learns

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::handler::Handler;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::{self, MethodRouter};
@@ -20,7 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::schemas::Schemas;
 use crate::App;
 use crate::error::{CheckoutErrorBody, DetailBody, Error, LoginErrorBody};
-use crate::routes::ALWAYS_SERVED;
+use crate::routes::is_always_served;
 
 /// The HTTP methods that the API uses.
 pub const METHODS: [&str; 3] = ["get", "post", "delete"];
@@ -61,6 +61,7 @@ pub trait Input {
 
 impl Input for Body {}
 impl Input for HeaderMap {}
+impl Input for Option<Path<String>> {}
 impl Input for Request {}
 impl Input for State<Arc<App>> {}
 impl Input for Uri {}
@@ -114,7 +115,7 @@ pub fn tagged(tag: &str, operations: impl IntoIterator<Item = Operation>) -> Vec
 
 impl Operation {
     fn new(method: &'static str, path: &'static str, handler: MethodRouter<Arc<App>>) -> Self {
-        let is_always_served = ALWAYS_SERVED.contains(&path);
+        let is_always_served = is_always_served(path);
         Operation {
             path,
             method,

@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::openapi::operation::Operation;
 use crate::{measure, request_id};
 
-pub use self::journal::ALWAYS_SERVED;
+pub use self::journal::is_always_served;
 pub use self::webhooks::{NotUnderstood, Refusals, count_from_zero, report_counted};
 
 /// What wraps the routes of a group.

@@ -139,7 +139,7 @@ impl Link {
     /// The shop that the page may name. Who guesses an id must not learn whose order it is, so the
     /// link has named the shop, or it is the only one there is.
     fn shop_of<'a>(&'a self, order: &PublicOrder, app: &'a App) -> Option<&'a str> {
-        let only = match app.config.storefront_shops.as_slice() {
+        let only = match app.config.storefront.shops.as_slice() {
             [only] if *only == order.shop => Some(only.as_str()),
             _ => None,
         };

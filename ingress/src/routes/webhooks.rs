@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::Config;
@@ -42,11 +42,13 @@ const OF_A_DELIVERY: [Error; 9] = [
     Error::NotAccepted,
 ];
 
-const OF_THE_STOREFRONT: [Error; 9] = [
+const OF_THE_STOREFRONT: [Error; 11] = [
     Error::StorefrontSignature,
     Error::TopicHeader,
     Error::ShopHeader,
     Error::ShopUnknown,
+    Error::ShopBound,
+    Error::ShopOfAnother,
     Error::WebhookIdHeader,
     Error::Envelope,
     Error::PrivacyBody,
@@ -54,8 +56,33 @@ const OF_THE_STOREFRONT: [Error; 9] = [
     Error::Duplicate,
 ];
 
+const OF_A_PAYMENT: [Error; 3] = [
+    Error::PaymentSignature,
+    Error::Envelope,
+    Error::AccountOfAnother,
+];
+
 const STOREFRONT: &str = "/api/webhooks/storefront";
 const PAYMENT: &str = "/api/webhooks/payment";
+const STOREFRONT_OF: &str = "/api/webhooks/storefront/{connection}";
+const PAYMENT_OF: &str = "/api/webhooks/payment/{connection}";
+
+const STOREFRONT_BODIES: [&str; 4] = [
+    "StorefrontOrder",
+    "CustomerDataRequest",
+    "CustomerRedaction",
+    "ShopRedaction",
+];
+
+/// The connection of an address.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only described")]
+struct Connection {
+    /// Its name, as `waybill connections list` has it.
+    #[param(example = "shop-b")]
+    connection: String,
+}
 
 pub fn routes() -> Vec<Operation> {
     let storefront = post(STOREFRONT, storefront)
@@ -68,12 +95,7 @@ pub fn routes() -> Vec<Operation> {
             acted_on(|kind| matches!(kind, Kind::Order(_) | Kind::Privacy(_)))
         ))
         .in_header::<Headers>()
-        .takes(&bodies::any([
-            "StorefrontOrder",
-            "CustomerDataRequest",
-            "CustomerRedaction",
-            "ShopRedaction",
-        ]))
+        .takes(&bodies::any(STOREFRONT_BODIES))
         .errors(&OF_THE_STOREFRONT);
     let payment = post(PAYMENT, payment)
         .is("receivePaymentEvent", "An event of the payment provider")
@@ -83,12 +105,35 @@ pub fn routes() -> Vec<Operation> {
             acted_on(|kind| matches!(kind, Kind::Payment(_)))
         ))
         .takes(&bodies::any(["PaymentEvent"]))
-        .errors(&[Error::PaymentSignature, Error::Envelope]);
+        .errors(&OF_A_PAYMENT);
+    let of_connection = |it: Operation| {
+        it.about("The same at the address of a connection, which only its own secret opens.")
+            .in_path::<Connection>()
+            .errors(&[Error::ConnectionUnknown])
+    };
+    let to_storefront = of_connection(post(STOREFRONT_OF, self::storefront))
+        .is(
+            "receiveStorefrontWebhookOfConnection",
+            "A delivery of a connected storefront",
+        )
+        .needs("storefrontSignature")
+        .in_header::<Headers>()
+        .takes(&bodies::any(STOREFRONT_BODIES))
+        .errors(&OF_THE_STOREFRONT);
+    let to_payment = of_connection(post(PAYMENT_OF, self::payment))
+        .is(
+            "receivePaymentEventOfConnection",
+            "An event of a connected payment provider",
+        )
+        .needs("paymentSignature")
+        .takes(&bodies::any(["PaymentEvent"]))
+        .errors(&OF_A_PAYMENT);
     let of_a_delivery = |it: Operation| {
         it.answers::<Accepted>(200, "It is committed, or needs not be.")
             .errors(&OF_A_DELIVERY)
     };
-    tagged("Webhooks", [storefront, payment].map(of_a_delivery))
+    let all = [storefront, to_storefront, payment, to_payment];
+    tagged("Webhooks", all.map(of_a_delivery))
 }
 
 /// The names of these kinds, as Markdown.
@@ -131,14 +176,20 @@ struct Headers {
 }
 
 /// Accepts a delivery of the storefront. A duplicate is answered with `WEBHOOK_DUPLICATE_STATUS`.
-pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
+pub async fn storefront(
+    State(app): State<Arc<App>>,
+    name: Option<Path<String>>,
+    request: Request,
+) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let Some(delivery) = delivery::storefront(&app, request).await? else {
+        let name = name.as_ref().map(|Path(name)| name.as_str());
+        let Some(delivery) = delivery::storefront(&app, name, request).await? else {
             return Ok(ok());
         };
-        match accept(&app, delivery, app.config.storefront_profile.name).await? {
-            Verdict::Duplicate | Verdict::Held if app.config.duplicate_status == 409 => {
+        let duplicate_status = delivery.duplicate_status;
+        match accept(&app, delivery).await? {
+            Verdict::Duplicate | Verdict::Held if duplicate_status == 409 => {
                 Err(Error::Duplicate.into())
             }
             Verdict::Duplicate | Verdict::Held | Verdict::Accepted => Ok(ok()),
@@ -149,18 +200,23 @@ pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Respon
 
 /// Accepts an event of the payment provider. A duplicate is answered like a new event, because the
 /// provider counts every answer except 2xx as a failure.
-pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response {
+pub async fn payment(
+    State(app): State<Arc<App>>,
+    name: Option<Path<String>>,
+    request: Request,
+) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let delivery = delivery::payment(&app, request).await?;
-        accept(&app, delivery, app.config.payment_profile.name).await?;
+        let name = name.as_ref().map(|Path(name)| name.as_str());
+        let delivery = delivery::payment(&app, name, request).await?;
+        accept(&app, delivery).await?;
         Ok(ok())
     };
     answered(&app, Source::Payment, &sender, answer.await)
 }
 
-async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<Verdict, Refused> {
-    let (job, not_understood) = (&delivery.job, delivery.not_understood);
+async fn accept(app: &App, delivery: Delivery) -> Result<Verdict, Refused> {
+    let (job, profile, not_understood) = (&delivery.job, delivery.profile, delivery.not_understood);
     let (source, version) = (job.source, job.api_version.clone());
     let kind = Kind::of(job.source, &job.kind);
     let known = if kind.is_some() { "yes" } else { "no" };
@@ -253,8 +309,8 @@ pub fn count_from_zero(config: &Config) {
         .increment(0);
     }
     let profiles = [
-        (Source::Storefront, config.storefront_profile.name),
-        (Source::Payment, config.payment_profile.name),
+        (Source::Storefront, config.storefront.profile.name),
+        (Source::Payment, config.payment.profile.name),
     ];
     for (source, profile) in profiles {
         let source = source.into_str();
@@ -385,10 +441,14 @@ pub fn report_counted(app: &App, shutdown: &CancellationToken) {
 
 /// The answer to a delivery that is refused unread. None if the request is no delivery.
 pub(super) fn refusal(app: &App, request: &Request, error: Error) -> Option<Response> {
-    let source = match request.uri().path() {
-        STOREFRONT => Source::Storefront,
-        PAYMENT => Source::Payment,
-        _ => return None,
+    let is_at = |address: &str| {
+        let rest = request.uri().path().strip_prefix(address);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let source = match () {
+        () if is_at(STOREFRONT) => Source::Storefront,
+        () if is_at(PAYMENT) => Source::Payment,
+        () => return None,
     };
     let refused = Refused::from(error);
     Some(answered(app, source, &Sender::of(request), Err(refused)))
@@ -405,12 +465,13 @@ fn answered(
         Err(refused) => refused,
     };
     let error = refused.error;
-    let detail = delivery::text(&app.config, source, error);
+    let by = &refused.by;
+    let detail = by.detail.clone().unwrap_or_else(|| error.text());
     if error != Error::Duplicate {
-        let profile = match source {
-            Source::Payment => app.config.payment_profile.name,
-            Source::Storefront | Source::Internal => app.config.storefront_profile.name,
-        };
+        let profile = by.profile.unwrap_or(match source {
+            Source::Payment => app.config.payment.profile.name,
+            Source::Storefront | Source::Internal => app.config.storefront.profile.name,
+        });
         let now = app.clock.now();
         app.refused.add(source, profile, &refused, &app.keys, now);
         let cause = Cause::of(source, &refused);

@@ -61,13 +61,15 @@ impl Ingress {
         let db = open_database(&config.database_url, 4).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await;
         let keys = Arc::new(keys.unwrap());
+        let config = Arc::new(config);
         let parts = Parts {
+            connections: process::registry::follow(&config, &db, &clock).await,
             journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             db,
             keys,
             measures: Measures::default(),
             bus: Bus::local(),
-            config: Arc::new(config),
+            config,
             clock,
         };
         let shutdown = CancellationToken::new();

@@ -38,6 +38,7 @@ fn waiting(shares: &Arc<Shares>, shop: &str, number: u128, size: usize) -> Waiti
             object_id: None,
             subject: None,
             api_version: None,
+            connection: None,
             state: State::Ready,
             run_at: Timestamp(0),
             notified_at: None,
@@ -135,6 +136,8 @@ fn a_sender_has_at_most_as_many_bytes_as_are_left_for_others() {
 /// What a delivery is answered at once, if it does not wait. One that waits goes on waiting, as a request does.
 async fn refused(intake: &Intake, shop: &str) -> Option<Unavailable> {
     let delivery = Delivery {
+        profile: "generic",
+        duplicate_status: 409,
         job: waiting(&shares(), shop, 1, 1).job,
         body_hash: None,
         account: None,

@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 use super::*;
 
 /// A process that is not for development, on the defaults of these providers.
-fn limits(storefront: &'static str, payment: &'static str) -> (Limits, Clock) {
+fn limits(storefront: &'static str, payment: &'static str) -> (Limited, Clock) {
     let mut settings = Settings::defaults();
     for (name, value) in [
         ("PUBLIC_URL", "https://hooks.example"),
@@ -20,11 +20,35 @@ fn limits(storefront: &'static str, payment: &'static str) -> (Limits, Clock) {
     let config = Config::load(&settings, Mode::Development).unwrap();
     assert!(!config.development);
     let clock = Clock::manual(Timestamp(1_800_000_000_000));
-    (Limits::new(&config, &clock), clock)
+    let limits = Limits::new(&config, &clock);
+    let (storefront, payment) = (config.storefront, config.payment);
+    let limited = Limited {
+        limits,
+        storefront,
+        payment,
+    };
+    (limited, clock)
+}
+
+/// The limits with the connections that they are asked about.
+struct Limited {
+    limits: Limits,
+    storefront: Arc<StorefrontConnection>,
+    payment: Arc<PaymentConnection>,
+}
+
+impl Limited {
+    fn storefront(&self, shop: &str, body: Digest) -> Result<(), super::Limited> {
+        self.limits.storefront(&self.storefront, shop, body)
+    }
+
+    fn payment(&self, body: Digest) -> Result<(), super::Limited> {
+        self.limits.payment(&self.payment, body)
+    }
 }
 
 /// How many of so many deliveries a second of one shop are refused, each with a body of its own.
-fn refused(limits: &Limits, clock: &Clock, seconds: u32, a_second: u32) -> u32 {
+fn refused(limits: &Limited, clock: &Clock, seconds: u32, a_second: u32) -> u32 {
     let mut refused = 0;
     for second in 0..seconds {
         for nth in 0..a_second {
@@ -38,7 +62,7 @@ fn refused(limits: &Limits, clock: &Clock, seconds: u32, a_second: u32) -> u32 {
 }
 
 /// How many of so many events are admitted, each with a body of its own.
-fn events(limits: &Limits, events: u32) -> usize {
+fn events(limits: &Limited, events: u32) -> usize {
     let admitted = (0..events).filter(|nth| {
         let mut body = Digest::default();
         body[..4].copy_from_slice(&nth.to_be_bytes());

@@ -313,7 +313,7 @@ fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
             warnings.extend(duplicates(profile, &config));
             warnings.extend(shopless(&config));
         }
-        Profile::Payment(profile) if profile.thin_events && config.payment_api.is_none() => {
+        Profile::Payment(profile) if profile.thin_events && config.payment.api.is_none() => {
             warnings.push(Warning::new(
                 "thin events do not bring their object, and nothing can fetch it",
                 "Subscribe to events with their objects, or set PAYMENT_API_URL and PAYMENT_API_KEY.",
@@ -327,7 +327,7 @@ fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
 /// A provider that counts a 409 as a failure sends it again, and in the end sends nothing more.
 fn duplicates(profile: &StorefrontProfile, config: &Config) -> Option<Warning> {
     let on_failures = profile.setup.on_failures?;
-    (config.duplicate_status == 409).then(|| {
+    (config.storefront.duplicate_status == 409).then(|| {
         Warning::new(
             format!("a duplicate is answered with 409, which counts as a failure: {on_failures}"),
             "Set WEBHOOK_DUPLICATE_STATUS=200.",
@@ -336,8 +336,8 @@ fn duplicates(profile: &StorefrontProfile, config: &Config) -> Option<Warning> {
 }
 
 fn shopless(config: &Config) -> Option<Warning> {
-    let Headers { shop, .. } = &config.storefront_headers;
-    (shop.is_none() && config.storefront_shops.len() != 1).then(|| {
+    let Headers { shop, .. } = &config.storefront.headers;
+    (shop.is_none() && config.storefront.shops.len() != 1).then(|| {
         Warning::new(
             "no header names the shop, so its orders would be of the shop without a name",
             "Set STOREFRONT_SHOPS to exactly one shop.",

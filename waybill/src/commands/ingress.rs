@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use config::{Config, Mode, Settings};
 use platform::shutdown;
-use process::{Connections, Parts, supervisor};
+use process::{DatabaseConnections, Parts, supervisor};
 use tokio_util::task::TaskTracker;
 
 /// Enough for the batches of the intake, the API and the pages.
-const CONNECTIONS: Connections = Connections {
+const CONNECTIONS: DatabaseConnections = DatabaseConnections {
     usual: 10,
     least: ingress::intake::CONNECTIONS + 3,
     apart: ingress::intake::CONNECTIONS,

@@ -6,6 +6,7 @@ pub mod backup;
 pub mod completions;
 pub mod config;
 pub mod connect;
+pub mod connections;
 pub mod copy;
 pub mod dead;
 pub mod doctor;

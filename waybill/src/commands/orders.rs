@@ -9,6 +9,7 @@ use domain::time::Timestamp;
 use flows::Context;
 use platform::clock::Clock;
 use platform::zone;
+use process::registry;
 use serde::Serialize;
 use store::held::{self, Held, Reason};
 use store::orders::list::{self, Cursor, Filter, ListedOrder, OrderList, STATES};
@@ -210,16 +211,20 @@ async fn give_back(
     let found = find(db, order, shop).await?;
     // It needs what the worker needs that makes the refunds.
     let config = Config::load(settings, Mode::Worker(Queue::Orders))?;
-    if config.payment_api.is_none() {
+    let clock = Clock::system();
+    let connections = registry::read(&config, db, &clock).await?;
+    let known = connections.now();
+    let payments = &known.of_shop(&found.shop).payments;
+    if !known.payment(payments).is_some_and(|it| it.is_called) {
         bail!(
-            "PAYMENT_API_URL and PAYMENT_API_KEY are not set, so Waybill refunds nothing; \
-             give it back at your payment provider"
+            "PAYMENT_API_URL and PAYMENT_API_KEY are not set, or the connection {payments} has no API, so \
+             Waybill refunds nothing; give it back at your payment provider"
         );
     }
-    let clock = Clock::system();
     let author = operator.author(settings, db).await?;
     let context = Context {
         config: &config,
+        connections: &connections,
         clock: &clock,
         keys: &author.keys,
     };

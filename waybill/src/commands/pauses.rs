@@ -19,7 +19,7 @@ use crate::{age, words};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Pause a queue, calls to a provider, a shop, or a condition's notifications, for at most seven days
+    /// Pause a queue, calls to a provider, a shop, a connection, or a condition's notifications, for at most seven days
     ///
     /// Deliveries are accepted all the same. The jobs that the pause concerns wait and go on by
     /// themselves when it ends. Jobs that run already are finished. Workers hear of it within a
@@ -47,10 +47,10 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct What {
-    #[arg(value_name = "queue|provider|shop|condition", value_parser = words::pause_scope())]
+    #[arg(value_name = "queue|provider|shop|connection|condition", value_parser = words::pause_scope())]
     scope: Scope,
     /// A queue (orders, payments, privacy, endpoints), a provider (storefront, payment, mail), the
-    /// domain of a shop, or the name of a condition (nothing_came, ..)
+    /// domain of a shop, the name of a connection, or that of a condition (nothing_came, ..)
     #[arg(value_name = "NAME")]
     name: String,
 }

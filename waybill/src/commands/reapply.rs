@@ -10,6 +10,7 @@ use domain::privacy::journal::Wrong;
 use platform::clock::Clock;
 use process::journal::{self, JournalState};
 use process::measures::Measures;
+use process::registry;
 use process::{Ended, Parts};
 use providers::exports::Exports;
 use serde_json::{Value, json};
@@ -95,9 +96,11 @@ async fn parts(settings: &Settings, db: &Db) -> Result<Parts> {
     let clock = Clock::system();
     let keys = privacy_keys::load(db, config.privacy.key.as_ref(), &clock).await?;
     let keys = Arc::new(keys);
+    let config = Arc::new(config);
     Ok(Parts {
+        connections: registry::read(&config, db, &clock).await?,
         journal: journal::Journal::open(db, &keys, &config.privacy.exports).await,
-        config: Arc::new(config),
+        config,
         db: db.clone(),
         bus: Bus::local(),
         clock,

@@ -139,6 +139,7 @@ impl Checkout {
         let api = Api {
             url: format!("{sandbox}/payment"),
             token: Token::new(PAYMENT_KEY),
+            connection: None,
         };
         let client = Payment::new(&api, &Clock::system());
         let session = NewSession {

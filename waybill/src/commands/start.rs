@@ -13,7 +13,7 @@ use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
 use platform::terminal;
-use process::{Connections, Parts, supervisor};
+use process::{DatabaseConnections, Parts, supervisor};
 use server::deliveries::Live;
 use std::time::Duration;
 use store::api_keys::{self, Made};
@@ -31,7 +31,7 @@ use crate::table::{self, Table};
 /// How many messages each worker of the process handles at a time.
 const CONCURRENCY: u16 = 2;
 /// Enough for the batches of the intake, the workers and the API.
-const CONNECTIONS: Connections = Connections {
+const CONNECTIONS: DatabaseConnections = DatabaseConnections {
     usual: 20,
     least: 12,
     apart: ingress::intake::CONNECTIONS,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use config::connection::HeaderName;
 use config::database::place;
 use config::{Config, Settings};
 use domain::job::{Kind, Source, State};
@@ -232,9 +233,10 @@ fn storefront_headers(
         (names.shop, shop),
         (names.api_version, "2026-07"),
     ];
-    let named = |(name, value): (Option<String>, &str)| Some((name?, value.to_owned()));
+    let named =
+        |(name, value): (Option<HeaderName>, &str)| Some((name?.to_string(), value.to_owned()));
     let mut headers: Vec<_> = optional.into_iter().filter_map(named).collect();
-    headers.push((names.signature, signature));
+    headers.push((names.signature.to_string(), signature));
     Ok(headers)
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use config::{Mode, Settings};
 use domain::job::Queue;
 use platform::{shutdown, task};
-use process::{Connections, Parts, supervisor};
+use process::{DatabaseConnections, Parts, supervisor};
 use workers::{Port, Worker};
 
 use crate::words;
@@ -22,7 +22,7 @@ pub struct Arguments {
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let tasks = u32::from(arguments.concurrency);
-    let connections = Connections {
+    let connections = DatabaseConnections {
         usual: tasks + 3,
         least: tasks + 2,
         apart: 0,

@@ -24,9 +24,7 @@ pub enum Verdict {
 
 pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
     let question: Question = outbox::body(job)?;
-    let Some(provider) = &providers.storefront else {
-        anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
-    };
+    let provider = providers.clients.of_shop(&question.shop)?;
     let order = provider.order(&question.shop, question.order_id).await;
     let verdict = match order.map_err(call_failed)? {
         Some((order, body)) if agrees(&order, &question.topic) => {

@@ -21,9 +21,7 @@ pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
     let Some(order) = order.filter(|order| order.is_asked_by(job.id)) else {
         return Ok(Answer::NotAsked);
     };
-    let Some(provider) = &providers.storefront else {
-        anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
-    };
+    let provider = providers.clients.of_shop(&key.0)?;
     let units = order.to_ship();
     let answer = provider.request_fulfillment(&key.0, key.1, &units, job.id);
     let answer = answer.await;

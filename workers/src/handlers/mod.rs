@@ -17,18 +17,18 @@ pub mod webhooks;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use config::Config;
+use domain::connection::DEFAULT;
 use domain::job::{Exhausted, Internal, Job, Kind};
 use domain::pause::Provider;
 use flows::outbox::Outbox;
 use flows::{Context, orders, payments};
-use platform::clock::Clock;
 use platform::crash_point;
 use process::Parts;
+use process::clients::Clients;
 use providers::endpoints::Sender;
 use providers::exports::Exports;
-use providers::payment::{Payment, Refunded};
-use providers::storefront::{Requested, Storefront};
+use providers::payment::Refunded;
+use providers::storefront::Requested;
 use store::sql::{self, Db, Tx};
 
 use self::webhooks::Rooms;
@@ -64,8 +64,7 @@ pub enum Answer {
 /// The providers' APIs and the mail server, as far as they are set, and the export store.
 #[derive(Clone)]
 pub struct Providers {
-    pub storefront: Option<Storefront>,
-    pub payment: Option<Payment>,
+    pub clients: Clients,
     pub mailer: Option<Mailer>,
     pub exports: Exports,
     pub endpoints: Sender,
@@ -73,25 +72,20 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// True while calls of this kind would be refused, because the provider did not answer.
-    pub fn is_left_alone(&self, kind: Kind) -> bool {
-        match kind.provider() {
-            Some(Provider::Storefront) => self
-                .storefront
-                .as_ref()
-                .is_some_and(Storefront::is_left_alone),
-            Some(Provider::Payment) => self.payment.as_ref().is_some_and(Payment::is_left_alone),
+    /// True while the call of this job would be refused, because its provider did not answer.
+    pub fn is_left_alone(&self, job: &Job) -> bool {
+        let name = job.connection.as_deref().unwrap_or(DEFAULT);
+        match job.kind.provider() {
+            Some(Provider::Storefront) => self.clients.is_storefront_left_alone(name),
+            Some(Provider::Payment) => self.clients.is_payment_left_alone(name),
             Some(Provider::Mail) | None => false,
         }
     }
 
-    pub fn new(config: &Config, clock: &Clock) -> Self {
-        let storefront = config.storefront_api.as_ref();
-        let payment = config.payment_api.as_ref();
+    pub fn new(parts: &Parts) -> Self {
+        let Parts { config, .. } = parts;
         Providers {
-            storefront: storefront
-                .map(|api| Storefront::new(api, config.storefront_profile, clock)),
-            payment: payment.map(|api| Payment::new(api, clock)),
+            clients: Clients::new(&parts.connections, &parts.clock),
             mailer: Mailer::new(config),
             exports: Exports::new(&config.privacy.exports),
             endpoints: Sender::new(config.endpoints.clone()),
@@ -109,6 +103,7 @@ pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
         Kind::Order(topic) => {
             let context = Context {
                 config: &parts.config,
+                connections: &parts.connections,
                 clock: &parts.clock,
                 keys: &parts.keys,
             };

@@ -27,10 +27,8 @@ use crate::failure::call_failed;
 pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> Result<Answer> {
     let refund = RefundJob::read(job)?;
     let key = refund.order_key();
-    let Some(provider) = &providers.payment else {
-        anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
-    };
     let payment_id = refund.payment_id.as_str();
+    let provider = providers.clients.of_payment(payment_id)?;
     let Some(this_try) = rows::begin_try(db, &key, payment_id, clock.now()).await? else {
         return Ok(Answer::NotAsked);
     };

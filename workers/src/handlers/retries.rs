@@ -57,9 +57,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
     if let Some(code) = reason_to_stop(&attempt, now) {
         return Ok(Answer::Retry(Tried::Stopped(Some(code))));
     }
-    let Some(provider) = &providers.payment else {
-        anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
-    };
+    let provider = providers.clients.of_payment(&retry.payment_id)?;
     if provider.is_left_alone() {
         return Err(CallFailure::Paused("payment").into());
     }

@@ -2,8 +2,9 @@
 //! and then the event is processed as if it had brought the object. The object itself is not
 //! stored; only the payment's row is.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use bytes::Bytes;
+use domain::connection::DEFAULT;
 use domain::job::{Job, Kind};
 use domain::payment::Event;
 use domain::payment::thin::ThinEvent;
@@ -20,9 +21,8 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
         return Ok(Answer::Object(job.body.clone()));
     }
     let event = ThinEvent::read(&job.body).map_err(permanent)?;
-    let Some(provider) = &providers.payment else {
-        bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
-    };
+    let connection = job.connection.as_deref().unwrap_or(DEFAULT);
+    let provider = providers.clients.payment(connection)?;
     let object = provider.object(&event.path, event.context.as_deref());
     let object = object.await.map_err(call_failed)?;
     Ok(Answer::Object(Bytes::from(event.with(&object))))

@@ -55,13 +55,15 @@ impl House {
         let db = open_database(&config.database_url, 4).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await;
         let keys = Arc::new(keys.unwrap());
+        let config = Arc::new(config);
         let parts = Parts {
+            connections: process::registry::follow(&config, &db, &clock).await,
             journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             db,
             keys,
             measures: Measures::default(),
             bus: Bus::local(),
-            config: Arc::new(config),
+            config,
             clock,
         };
         House {
@@ -92,6 +94,7 @@ impl House {
             object_id: None,
             subject: None,
             api_version: None,
+            connection: None,
             body: Bytes::from(body.clone()),
             state: State::Ready,
             run_at: now,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use bus::{Bus, Local};
+use config::connection::{Registry, SharedRegistry};
 use config::{Config, Mode, Settings};
 use domain::job::Queue;
 use domain::privacy::Keys;
@@ -309,6 +310,7 @@ impl Installation {
             let journal = Journal::open(&db, &keys, &config.privacy.exports).await;
             let measures = process::measures::Measures::default();
             let parts = Parts {
+                connections: SharedRegistry::new(Registry::new(&config)),
                 config,
                 db,
                 bus,

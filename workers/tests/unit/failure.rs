@@ -11,6 +11,7 @@ fn unreadable() -> flows::Error {
         id: uuid::Uuid::nil(),
         kind: Kind::Internal(Internal::LinkPayment),
         shop: None,
+        connection: None,
         body: bytes::Bytes::from_static(b"{}"),
         attempts: 0,
         unfinished_attempts: 0,

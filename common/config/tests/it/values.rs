@@ -114,7 +114,7 @@ fn a_worker_has_no_secret_that_it_does_not_read_and_starts_without_it() {
         given.set(name, value);
     }
     let all = Config::load(&given, Mode::Production).unwrap();
-    assert!(all.identity.is_some() && all.storefront_api.is_some() && all.payment_api.is_some());
+    assert!(all.identity.is_some() && all.storefront.api.is_some() && all.payment.api.is_some());
     let secrets = |config: &Config| config.fingerprints().into_values().flatten().count();
     assert_eq!(secrets(&all), 2);
     let worker = |queue| Config::load(&given, Mode::Worker(queue)).unwrap();
@@ -127,7 +127,7 @@ fn a_worker_has_no_secret_that_it_does_not_read_and_starts_without_it() {
     ] {
         assert_eq!(secrets(&config), 0);
         assert!(config.identity.is_none());
-        assert_eq!(config.storefront_api.is_some(), asks);
-        assert_eq!(config.payment_api.is_some(), asks);
+        assert_eq!(config.storefront.api.is_some(), asks);
+        assert_eq!(config.payment.api.is_some(), asks);
     }
 }

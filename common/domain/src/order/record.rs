@@ -7,6 +7,7 @@
 //! cancelled, except at a storefront that takes cancellations back: there the newest version
 //! decides.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use super::{
     Address, FinancialStatus, Fulfillment, FulfillmentStatus, Line, Order, Presentment, Refund,
     RefundLine, Terms, Topic, Tracking, Transaction,
 };
+use crate::connection::{self, DEFAULT, qualified};
 use crate::money::{Currency, Money};
 use crate::record::{Class, Forget, Rest, member, things};
 
@@ -268,6 +270,11 @@ pub struct Record {
     #[thing]
     #[part]
     pub agreement: Part<Option<String>>,
+    /// The order's own id as it counts within the connection whose payments pay for it (`crate::connection`). None
+    /// where that is the default one.
+    #[thing]
+    #[part]
+    pub own_reference: Part<Option<String>>,
     pub cancelled: Option<Cancellation>,
     /// What the newest version says of a cancellation, at a storefront that takes them back.
     #[part]
@@ -296,6 +303,27 @@ pub struct Record {
 }
 
 impl Record {
+    /// The agreement as payments name it within their connection. None: the order's id stands for it.
+    pub fn named_agreement(&self) -> Option<Cow<'_, str>> {
+        match (&self.own_reference.value, &self.agreement.value) {
+            (None, None) => None,
+            (None, Some(agreement)) => Some(qualified(DEFAULT, agreement)),
+            (Some(own), None) => Some(Cow::Borrowed(own.as_str())),
+            (Some(own), Some(agreement)) => Some(qualified(connection::of_id(own), agreement)),
+        }
+    }
+
+    /// Says that the payments of this connection pay for the order of this id.
+    pub fn paid_by(&mut self, connection: &str, id: &str) {
+        if connection != DEFAULT {
+            let own = Some(qualified(connection, id).into_owned());
+            self.own_reference = Part {
+                version: self.version,
+                value: own,
+            };
+        }
+    }
+
     /// The record of one delivery. `received_at`, in Unix milliseconds, takes the place of a time
     /// that the body does not have.
     ///
@@ -478,6 +506,7 @@ impl Record {
         self.addresses.merge(other.addresses);
         self.refunds.merge(other.refunds);
         self.agreement.merge(other.agreement);
+        self.own_reference.merge(other.own_reference);
         self.means.merge(other.means);
         self.revocable.merge(other.revocable);
         self.cancelled = if self.can_come_back() {

@@ -11,6 +11,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use uuid::Uuid;
 
 use super::{Keys, SubjectKey, email, phone};
+use crate::connection::qualified;
 use crate::json::{self, Field, fields};
 use crate::order::woocommerce;
 
@@ -46,6 +47,14 @@ pub struct Mentions {
 }
 
 impl Mentions {
+    /// Gives the ids of a payment provider's body the name of its connection (`crate::connection`).
+    pub fn qualify(&mut self, connection: &str) {
+        for ids in [&mut self.ids, &mut self.agreements, &mut self.payers] {
+            let bare = std::mem::take(ids);
+            ids.extend(bare.iter().map(|id| qualified(connection, id).into_owned()));
+        }
+    }
+
     /// Searches a body. One that is not JSON mentions nobody; intake accepts no such body.
     pub fn of(body: &[u8]) -> Self {
         fields! { Own {

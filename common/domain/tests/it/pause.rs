@@ -10,6 +10,7 @@ fn job(kind: Kind, shop: Option<&str>) -> Job {
         id: JobId::nil(),
         kind,
         shop: shop.map(ToOwned::to_owned),
+        connection: None,
         body: Bytes::new(),
         attempts: 0,
         unfinished_attempts: 0,

@@ -459,12 +459,13 @@ fn a_key_of_standard_webhooks_has_16_bytes_or_more() {
 #[test]
 fn each_secret_has_a_short_fingerprint_of_its_own() {
     let public = format!("whpk_{}", STANDARD.encode([7; 32]));
-    let both = secrets(&[SECRET, &public]).fingerprints();
+    let both = secrets(&[SECRET, &public]);
+    let both = both.fingerprints();
     assert_eq!(both.len(), 2);
     assert_ne!(both[0], both[1]);
-    for fingerprint in &both {
+    for fingerprint in both {
         let is_hex = |letter: char| letter.is_ascii_hexdigit();
         assert!(fingerprint.len() == 8 && fingerprint.chars().all(is_hex));
     }
-    assert_eq!(secrets(&[SECRET]).fingerprints(), both[..1]);
+    assert_eq!(secrets(&[SECRET]).fingerprints(), &both[..1]);
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use config::connection::Registry;
 use domain::customer;
 use domain::job::Job;
 use domain::order::own::QrCode;
@@ -42,6 +43,12 @@ pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
     let order_id = order.id;
     let customer = order.customer.clone();
     let is_first = topic == Topic::Create;
+    let cut = CutBody::read(&order, job, topic);
+    let mut record = Record::of(order, Some(topic), &job.body, job.created_at.0);
+    if let Some(shop) = &job.shop {
+        let connections = context.connections.now();
+        record.paid_by(&connections.of_shop(shop).payments, &order_id.to_string());
+    }
     Ok(Task {
         about: About::read(job),
         order_id,
@@ -49,8 +56,8 @@ pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
         code: is_first
             .then(|| codes::draw(context, &(job.shop.clone().unwrap_or_default(), order_id)))
             .transpose()?,
-        cut: CutBody::read(&order, job, topic),
-        record: Record::of(order, Some(topic), &job.body, job.created_at.0),
+        cut,
+        record,
         noted,
     })
 }
@@ -98,7 +105,8 @@ async fn check<'a>(
     tx: &mut Tx,
     tasks: &[(&'a Job, &'a Task)],
 ) -> Result<Vec<Delivery<'a>>> {
-    let shops = shops_of(tx, tasks).await?;
+    let connections = outbox.context.connections.now();
+    let shops = shops_of(&connections, tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
         .zip(&shops)
@@ -117,17 +125,24 @@ async fn check<'a>(
 
 /// The shop of each delivery. A delivery without the shop's header belongs to the shop that has an
 /// order with that id, if exactly one has; otherwise to the shop without a name.
-async fn shops_of(tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<String>> {
+async fn shops_of(
+    connections: &Registry,
+    tx: &mut Tx,
+    tasks: &[(&Job, &Task)],
+) -> Result<Vec<String>> {
     let mut shops = Vec::with_capacity(tasks.len());
     for (job, task) in tasks {
-        let shop = match &job.shop {
-            Some(shop) => shop.clone(),
-            None => match orders::shops(tx, task.order_id).await?.as_slice() {
-                [only] => only.clone(),
-                _ => String::new(),
-            },
-        };
-        shops.push(shop);
+        if let Some(shop) = &job.shop {
+            shops.push(shop.clone());
+            continue;
+        }
+        let mut with_it = orders::shops(tx, task.order_id).await?;
+        // What is of such a shop is signed with the secret of its connection, and names the shop.
+        with_it.retain(|shop| connections.bound_to(shop).is_empty());
+        shops.push(match with_it.as_slice() {
+            [only] => only.clone(),
+            _ => String::new(),
+        });
     }
     Ok(shops)
 }

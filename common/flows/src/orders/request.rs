@@ -1,7 +1,7 @@
 //! What is requested for shipping: of the order itself, and of the further cycles of an agreement
 //! that is paid more than once.
 
-use config::Config;
+use config::connection::SharedRegistry;
 use domain::order::outcome::{self, FulfillmentState, Request, level_of};
 use domain::order::own::{Asked, ProviderState};
 use store::orders;
@@ -21,7 +21,7 @@ pub(super) fn decide(outbox: &Outbox<'_>, update: &mut OrderUpdate) {
         fulfillment.requested = level_of(record);
     }
     update.request = outcome::request(record, &fulfillment.requested);
-    let asks = asks_storefront(outbox.context.config, update);
+    let asks = asks_storefront(outbox.context.connections, update);
     let id = update.provider_job.take();
     update.provider_job = asks.then(|| id.unwrap_or_else(|| outbox.context.clock.id()));
     let is_moved = before.is_none_or(|before| before.fulfillment_state() != state);
@@ -48,11 +48,11 @@ pub(super) fn decide(outbox: &Outbox<'_>, update: &mut OrderUpdate) {
 /// Whether the storefront is asked to fulfil what is requested now. It does not know the orders of
 /// checkout sessions. And where a shipment came to nothing, its units are requested again, but the
 /// storefront's own staff ship them.
-fn asks_storefront(config: &Config, update: &OrderUpdate) -> bool {
+fn asks_storefront(connections: &SharedRegistry, update: &OrderUpdate) -> bool {
     let asks = |request: &Request| request.units.is_some() && !request.is_repeated;
-    config.storefront_api.is_some()
-        && update.key.0 != orders::CHECKOUT
+    update.key.0 != orders::CHECKOUT
         && update.request.as_ref().is_some_and(asks)
+        && connections.now().of_shop(&update.key.0).is_called
 }
 
 /// Notes the further cycles of an order whose state is new.

@@ -63,8 +63,10 @@ impl OrderUpdate {
 
     /// Whether others would take the order for something else if its row stayed as it was.
     pub fn claims_anew(&self) -> bool {
-        let said = |record: &Record| (record.agreement.value.clone(), record.cancelled.is_some());
-        let is_news = |before: &Record| said(before) != said(&self.after);
+        let is_news = |before: &Record| {
+            before.named_agreement() != self.after.named_agreement()
+                || before.cancelled.is_some() != self.after.cancelled.is_some()
+        };
         self.key.0 == orders::CHECKOUT || self.before.as_ref().is_some_and(is_news)
     }
 
@@ -86,13 +88,14 @@ pub(super) async fn load_updates(
     is_shop_locked: bool,
 ) -> Result<Vec<OrderUpdate>> {
     let (context, now) = (outbox.context, outbox.now);
-    let can_ask = context.config.storefront_api.is_some();
+    let connections = context.connections.now();
+    let can_ask = |(shop, _): &OrderKey| connections.of_shop(shop).is_called;
     let seen = records::peek(tx, incoming.keys().cloned().collect()).await?;
     let mut known = Vec::new();
     let mut new = Vec::new();
     for (key, news) in &incoming {
         let before = seen.get(key);
-        let Some(said) = news.come_to(key, before, can_ask, now) else {
+        let Some(said) = news.come_to(key, before, can_ask(key), now) else {
             continue;
         };
         if before.is_none() {
@@ -126,7 +129,7 @@ pub(super) async fn load_updates(
     let mut newly_claimed = Vec::new();
     for (key, before) in records::load(tx, known).await? {
         let news = incoming.get(&key);
-        let said = news.and_then(|news| news.come_to(&key, Some(&before), can_ask, now));
+        let said = news.and_then(|news| news.come_to(&key, Some(&before), can_ask(&key), now));
         let Some(said) = said else { continue };
         said.tell(outbox, &key);
         if said.after == before {
@@ -153,5 +156,5 @@ pub(super) async fn load_updates(
 /// first. Most orders claim no more than their own id, and they do not lock it: if a payment that
 /// names this id comes, it looks for the order once more a minute later (`Internal::LinkPayment`).
 fn locks_agreement(record: &Record) -> bool {
-    record.cancelled.is_some() || record.agreement.value.is_some()
+    record.cancelled.is_some() || record.named_agreement().is_some()
 }

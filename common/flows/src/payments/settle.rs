@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use domain::connection::bare;
 use domain::job::Internal;
 use domain::order::OrderKey;
 use domain::order::record::Record as OrderRecord;
@@ -198,5 +199,5 @@ pub(super) async fn end_wait(
 /// Whether an agreement can be the id of an order. An order that names no agreement claims its own
 /// id without locking it (`orders::update`), so its payment has to look for it a second time.
 fn may_be_order_id(agreement: &str) -> bool {
-    agreement.parse::<i64>().is_ok()
+    bare(agreement).parse::<i64>().is_ok()
 }

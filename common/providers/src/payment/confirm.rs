@@ -1,5 +1,6 @@
 //! Confirms a payment intent, which tries its payment again without the buyer.
 
+use domain::connection::bare;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{IdempotencyKey, IntentObject, Payment, Refusal, short};
@@ -68,6 +69,7 @@ impl Payment {
     }
 
     fn path_of(&self, payment_id: &str) -> Result<String, CallFailure> {
+        let payment_id = bare(payment_id);
         // A segment of a path cannot consist of dots alone, however they are encoded.
         if payment_id.bytes().all(|byte| byte == b'.') {
             let what = "a payment without a proper id is not asked for";

@@ -1,5 +1,6 @@
 //! Refunds: requesting one, and finding those that were made.
 
+use domain::connection::bare;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -85,7 +86,7 @@ impl Payment {
     ) -> Result<Refunded, CallFailure> {
         let order_id = order_id.to_string();
         let form = [
-            ("payment_intent", payment_id),
+            ("payment_intent", bare(payment_id)),
             ("metadata[order_id]", order_id.as_str()),
         ];
         let refund: RefundObject = match self.ask("refunds", &form, &key.to_string()).await? {
@@ -109,7 +110,7 @@ impl Payment {
         order_id: i64,
     ) -> Result<Option<Refunded>, CallFailure> {
         let order_id = order_id.to_string();
-        let payment = utf8_percent_encode(payment_id, NON_ALPHANUMERIC);
+        let payment = utf8_percent_encode(bare(payment_id), NON_ALPHANUMERIC);
         let path = format!("refunds?limit=100&payment_intent={payment}");
         let call = || async {
             match self.read::<List>(&path).await? {

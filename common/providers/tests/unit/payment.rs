@@ -20,6 +20,7 @@ fn failure(status: u16, error: &Value) -> CallFailure {
     let api = Api {
         url: "http://127.0.0.1:1".to_owned(),
         token: Token::new("key"),
+        connection: None,
     };
     refusal.failure(&Payment::new(&api, &Clock::system()).provider)
 }

@@ -1,6 +1,8 @@
 //! Orders as records: they are read under a lock, merged by the caller, and written back whole.
 //! The key of an order is its shop and the provider's id.
 
+use std::borrow::Cow;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::aggregates::{self, Aggregate};
@@ -38,7 +40,7 @@ impl Aggregate for Record {
         let held = held::of(self);
         vec![
             column("name", self.name.value.as_deref()),
-            column("pact_id", self.agreement.value.as_deref()),
+            column("pact_id", self.named_agreement().map(Cow::into_owned)),
             column("customer_id", self.customer.value),
             column("email_key", contact.email.as_deref().map(email_key)),
             column("phone_key", contact.phone.as_deref().map(phone_key)),

@@ -19,7 +19,7 @@ fn a_body_names_customers_addresses_numbers_and_payments() {
             "payment":"pi_1","session":"cs_1"}"#,
     );
     let mut keys = BTreeSet::new();
-    mentioned(&body, &mut |subject| {
+    mentioned(&Mentions::of(&body), &body, &mut |subject| {
         keys.insert(format!("{subject:?}"));
     });
     for key in [

@@ -29,11 +29,11 @@ pub async fn storefront(config: &Config) -> Vec<Finding> {
         address: "STOREFRONT_API_URL",
         credential: "STOREFRONT_API_TOKEN",
     };
-    let Some(api) = &config.storefront_api else {
+    let Some(api) = &config.storefront.api else {
         return vec![not_set(config, &asked, "events alone ask for fulfilments")];
     };
-    let shop = config.storefront_shops.first().map_or("", String::as_str);
-    let storefront = Storefront::new(api, config.storefront_profile, &Clock::system());
+    let shop = config.storefront.shops.first().map_or("", String::as_str);
+    let storefront = Storefront::new(api, config.storefront.profile, &Clock::system());
     let probed = storefront.probe(shop).await;
     asked.judge(&api.url, probed, true)
 }
@@ -46,7 +46,7 @@ pub async fn payment(config: &Config) -> Vec<Finding> {
         address: "PAYMENT_API_URL",
         credential: "PAYMENT_API_KEY",
     };
-    let Some(api) = &config.payment_api else {
+    let Some(api) = &config.payment.api else {
         return vec![not_set(config, &asked, "events alone ask for refunds")];
     };
     let probed = Payment::new(api, &Clock::system()).probe().await;

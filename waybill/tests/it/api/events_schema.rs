@@ -243,6 +243,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
         object_id: None,
         subject: Some("7".into()),
         api_version: None,
+        connection: None,
         body: asked.to_string().into_bytes().into(),
         state: State::Ready,
         run_at,

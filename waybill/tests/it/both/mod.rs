@@ -2,6 +2,7 @@
 //! with the bus within the process, and on PostgreSQL with RabbitMQ.
 
 pub mod api;
+pub mod connections;
 pub mod console;
 pub mod faults;
 pub mod login;

@@ -21,9 +21,8 @@ async fn a_secret_says_when_it_verified_last_and_which_secret_it_is_stays_unsaid
         .setting("STOREFRONT_WEBHOOK_SECRET", &both)
         .start()
         .await;
-    let secrets = service.parts.config.fingerprints();
     let measures = service.parts.measures.clone();
-    measures.write_regularly(service.db(), service.clock(), secrets);
+    measures.write_regularly(service.db(), service.clock());
     let console = service.console().await;
     let key = service.api_key_for("ann", &role(Role::Reader)).await;
     let session = console.sign_in(&key).await;

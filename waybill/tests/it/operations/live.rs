@@ -245,6 +245,7 @@ fn arrived(clock: &Clock, ago: Duration) -> NewJob {
         object_id: None,
         subject: None,
         api_version: None,
+        connection: None,
         body: Vec::new().into(),
         state: State::Done,
         run_at: created_at,

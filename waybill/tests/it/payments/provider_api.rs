@@ -37,6 +37,7 @@ pub fn client_by(clock: &Clock, sandbox: &Sandbox, key: &str) -> Payment {
     let api = Api {
         url: sandbox.payment_url(),
         token: Token::new(key),
+        connection: None,
     };
     Payment::new(&api, clock)
 }
@@ -233,7 +234,7 @@ async fn a_key_that_the_provider_does_not_take_is_a_wrong_setting() {
     let expected = CallFailure::Misconfigured {
         provider: "payment",
         status: 401,
-        setting: "PAYMENT_API_KEY",
+        setting: "PAYMENT_API_KEY".to_owned(),
     };
     assert_eq!((failure.code(), failure), (None, expected.clone()));
     assert!(wrong.is_left_alone());
@@ -275,6 +276,7 @@ async fn what_does_not_speak_as_the_provider_is_a_wrong_address_and_not_asked_ag
     let api = Api {
         url: format!("{}/nowhere", sandbox.url()),
         token: Token::new(PAYMENT_KEY),
+        connection: None,
     };
     let clock = Clock::manual(START);
     let client = Payment::new(&api, &clock);
@@ -282,7 +284,7 @@ async fn what_does_not_speak_as_the_provider_is_a_wrong_address_and_not_asked_ag
     let expected = CallFailure::WrongAddress {
         provider: "payment",
         status: 404,
-        setting: "PAYMENT_API_URL",
+        setting: "PAYMENT_API_URL".to_owned(),
     };
     assert_eq!(failure, expected);
     assert!(!failure.is_final() && failure.code().is_none());

@@ -83,6 +83,18 @@ impl Delivery {
         self.header("X-Storefront-Shop-Domain", shop)
     }
 
+    /// The same delivery posted to another address.
+    pub fn at(mut self, path: &'static str) -> Self {
+        self.path = path;
+        self
+    }
+
+    /// The same delivery of a storefront, signed with another secret.
+    pub fn signed_with(self, secret: &str) -> Self {
+        let signature = sign_storefront(secret, &self.body);
+        self.header("X-Storefront-Hmac-Sha256", signature)
+    }
+
     /// Sets a header, in place of what it was.
     pub fn header(self, name: &'static str, value: impl Into<Vec<u8>>) -> Self {
         self.without(name).also(name, value)

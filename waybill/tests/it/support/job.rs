@@ -23,6 +23,7 @@ pub fn ready(id: JobId, queue: Queue, source: Source, kind: &str, at: Timestamp)
         object_id: None,
         subject: None,
         api_version: None,
+        connection: None,
         body: "{}".into(),
         state: State::Ready,
         run_at: at,

@@ -206,7 +206,9 @@ impl Options {
         let db = open_database(&config.database_url, 12).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &self.clock).await;
         let keys = Arc::new(keys.unwrap());
+        let config = Arc::new(config);
         let parts = Parts {
+            connections: ::process::registry::follow(&config, &db, &self.clock).await,
             journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             db,
             keys,
@@ -215,7 +217,7 @@ impl Options {
                 Some(url) => Bus::rabbitmq(url, &config.amqp_prefix).unwrap(),
                 None => Bus::local(),
             },
-            config: Arc::new(config),
+            config,
             clock: self.clock,
         };
         let mut service = Service {

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use platform::token::Token;
 use providers::exports::ExportStore;
 use serde_json::Value;
 
@@ -21,7 +22,12 @@ pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
     if let Some(key) = &service.parts.config.privacy.key {
         command.env("PRIVACY_KEY", key.expose());
     }
-    if let Some(provider) = &service.parts.config.payment_api {
+    let keys = service.parts.config.secrets_keys.iter();
+    let keys: Vec<&str> = keys.map(Token::expose).collect();
+    if !keys.is_empty() {
+        command.env("SECRETS_KEY", keys.join(","));
+    }
+    if let Some(provider) = &service.parts.config.payment.api {
         command.env("PAYMENT_API_URL", provider.url.as_str());
         command.env("PAYMENT_API_KEY", provider.token.expose());
     }

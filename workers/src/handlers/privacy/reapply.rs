@@ -415,6 +415,7 @@ async fn run(
 async fn record(parts: &Parts, job: &Job, done: &Done) -> Result<()> {
     let context = Context {
         config: &parts.config,
+        connections: &parts.connections,
         clock: &parts.clock,
         keys: &parts.keys,
     };
@@ -456,6 +457,7 @@ fn job(keys: &Keys, erased: &Erased, found: &Found) -> Job {
         id: erased.job,
         kind: topic.map_or(Kind::Internal(Internal::EraseAgain), Kind::Privacy),
         shop: Some(erased.shop.clone()),
+        connection: None,
         body: Bytes::from(body.to_string()),
         attempts: 0,
         unfinished_attempts: 0,
@@ -481,6 +483,7 @@ fn new(job: &Job, by: By<'_>) -> NewJob {
         object_id: None,
         subject: customer.map(|id| id.to_string()),
         api_version: None,
+        connection: None,
         body: job.body.clone(),
         state: State::Ready,
         run_at: by.now,

@@ -26,7 +26,7 @@ use std::time::Duration;
 use anyhow::{Error, Result};
 use domain::job::Job;
 use domain::privacy::journal::{Erased, Named};
-use domain::privacy::{Held, Mentions, Request, State, SubjectKey, erased_body};
+use domain::privacy::{Held, Request, State, SubjectKey, erased_body};
 use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::Exports;
@@ -36,7 +36,8 @@ use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, Scanned, Staying, add};
 use store::sql::Tx;
 use store::{
-    bulk_operations, endpoints, pauses, privacy_requests, refused_deliveries, shapes, tombstones,
+    bulk_operations, connections, endpoints, pauses, privacy_requests, refused_deliveries, shapes,
+    tombstones,
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -330,6 +331,8 @@ impl Erasure<'_> {
             bulk_operations::forget_shop(&mut tx, self.shop, self.until).await?;
             pauses::forget_shop(&mut tx, self.shop, self.until).await?;
             shapes::forget_shop(&mut tx, self.shop).await?;
+            let now = self.parts.clock.now();
+            connections::forget_shop(&mut tx, self.shop, self.until, now).await?;
             self.go_on_to(Phase::Exports);
         }
         self.commit(tx).await
@@ -391,7 +394,7 @@ impl Erasure<'_> {
     /// Takes the payers out of the bodies of payment events that led to the shop's orders.
     async fn erase_bodies(&self, tx: &mut Tx, events: Vec<Kept>) -> Result<()> {
         let keys_of = |event: &Kept| {
-            let mentions = Mentions::of(&event.body);
+            let mentions = event.mentions();
             mentions.payment_keys(&self.parts.keys, tombstones::NO_SHOP)
         };
         let keys: Vec<Vec<Uuid>> = events.iter().map(keys_of).collect();

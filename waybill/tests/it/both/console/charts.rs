@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::api_key::Role;
 use domain::job::Queue;
-use process::measures::{Fingerprints, Measures};
+use process::measures::Measures;
 use serde_json::{Value, json};
 use store::backlog::Line;
 use store::measures::{self, MINUTE};
@@ -44,10 +44,10 @@ async fn what_came_is_in_the_charts_after_a_minute_and_processes_add_up() {
     let mut service = service().without_workers().manual_clock().start().await;
     let measures = service.parts.measures.clone();
     let (db, clock) = (service.db().clone(), service.clock().clone());
-    measures.write_regularly(&db, &clock, Fingerprints::new());
+    measures.write_regularly(&db, &clock);
     // Another process, with the same queues.
     let other = Measures::default();
-    other.write_regularly(&db, &clock, Fingerprints::new());
+    other.write_regularly(&db, &clock);
     let (console, session) = reader(&mut service).await;
     for id in 1..=3 {
         let delivery = order("orders/create", id).id(&format!("w-{id}"));

@@ -52,6 +52,7 @@ async fn fill(service: &Service, kind: &str, shop: &str, ids: std::ops::Range<i6
             object_id: Some(id.to_string()),
             subject: None,
             api_version: None,
+            connection: None,
             body: body(id).into(),
             state: State::Ready,
             run_at: Timestamp(came.0 + id),

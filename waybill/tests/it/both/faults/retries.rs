@@ -361,6 +361,7 @@ async fn a_call_that_is_deferred_keeps_the_time_that_it_was_given_while_it_was_c
             object_id: None,
             subject: None,
             api_version: None,
+            connection: None,
             body: "{}".into(),
             state: State::Ready,
             run_at: now,

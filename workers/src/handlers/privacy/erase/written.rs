@@ -66,13 +66,18 @@ pub(super) fn of(keys: &Keys, found: &PersonRows) -> BTreeMap<String, BTreeSet<U
     for (shop, id) in &found.orders {
         add(shop, SubjectKey::Order(*id));
     }
+    let of_payments: Vec<String> = found
+        .payment_connections()
+        .map(tombstones::of_payments)
+        .collect();
+    let of_payments = || of_payments.iter().map(String::as_str);
     for email in &found.emails {
-        for shop in [found.shop.as_str(), CHECKOUT, NO_SHOP] {
+        for shop in of_payments().chain([found.shop.as_str(), CHECKOUT]) {
             add(shop, SubjectKey::Email(email));
         }
     }
     for phone in &found.phones {
-        for shop in [found.shop.as_str(), NO_SHOP] {
+        for shop in of_payments().chain([found.shop.as_str()]) {
             add(shop, SubjectKey::Phone(phone));
         }
     }

@@ -1,0 +1,391 @@
+//! What operators do to connections: each change with its entry in the audit.
+
+use std::time::Duration;
+
+use config::connection::{is_api_url, keyed};
+use domain::connection::{NotAName, check_name};
+use domain::profile::{self, OWN_HEADERS, PaymentProfile, StorefrontProfile, WrongHeaders};
+use platform::token::Token;
+use serde_json::json;
+use store::audit::By;
+use store::connections::{self, Connection, Sealed, Secret, Side, Unreadable};
+use store::sql::{self, Db, Tx};
+
+/// How long the former secret is accepted by default: as long as providers repeat a delivery.
+pub const OVERLAP: Duration = Duration::from_hours(72);
+pub const LONGEST_OVERLAP: Duration = Duration::from_hours(30 * 24);
+/// A signing secret with fewer characters could be guessed.
+const SHORTEST: usize = 8;
+
+/// Why a change was refused. No text has a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error("there is no connection of this name; `waybill connections list` shows them")]
+    Unknown,
+    #[error(transparent)]
+    Name(#[from] NotAName),
+    #[error("there is a connection of this name already")]
+    NameTaken,
+    #[error("{0:?} is no provider of {1}; they are {2}")]
+    Provider(String, &'static str, String),
+    #[error("{0:?} is no shop domain such as shop.example")]
+    Shop(String),
+    #[error(
+        "the shop {0} has the connection {1}; while it moves to another one pass --moves, and remove the former when nothing comes by it any more"
+    )]
+    ShopTaken(String, String),
+    #[error("the shop {0} moves already, between {1}")]
+    Moves(String, String),
+    #[error("the account {0} has the connection {1}")]
+    AccountTaken(String, String),
+    #[error("an account has 1 to 255 visible characters")]
+    Account,
+    #[error("there is no connection {0} with a payment provider")]
+    Payments(String),
+    #[error("the secret is empty")]
+    NoSecret,
+    #[error("a secret has at least {SHORTEST} characters")]
+    Short,
+    #[error("the secret {0}")]
+    NotAKey(#[from] domain::signature::NotAKey),
+    #[error("the headers: {0}")]
+    Headers(#[from] WrongHeaders),
+    #[error("only the provider headers has names of headers of its own")]
+    HeadersOfProfile,
+    #[error("an API needs both its address and its token")]
+    HalfApi,
+    #[error("the API of {0} is not one that is called")]
+    NoApi(String),
+    #[error("the token is not printable ASCII without spaces")]
+    Token,
+    #[error("the API's address {0}")]
+    Api(String),
+    #[error(
+        "SECRETS_KEY is not set: make one with openssl rand -hex 32, and give it to the service too"
+    )]
+    NoKey,
+    #[error(transparent)]
+    Unreadable(Unreadable),
+    #[error("the former secret is accepted for at most 30 days")]
+    Overlap,
+    #[error("nothing is to be changed: give a secret, or a token of the API")]
+    Nothing,
+    #[error(transparent)]
+    Database(#[from] sql::Error),
+}
+
+/// The connection that somebody wants to add.
+#[derive(Clone, Default)]
+pub struct Wanted {
+    pub name: String,
+    pub provider: String,
+    pub headers: Option<String>,
+    /// Of a storefront. A connection without shops is one with a payment provider.
+    pub shops: Vec<String>,
+    pub account: Option<String>,
+    pub payments: Option<String>,
+    pub rate: Option<u32>,
+    pub secret: String,
+    pub api: Option<NewApi>,
+    /// A shop may have another connection, which goes on until it is removed.
+    pub moves: bool,
+}
+
+/// The API of a connection. Debug does not show the token.
+#[derive(Clone, Debug)]
+pub struct NewApi {
+    pub url: String,
+    pub token: Token,
+}
+
+/// What connections are sealed with, and where APIs may be without encryption.
+pub struct Means<'a> {
+    pub keys: &'a [Token],
+    pub cleartext: &'a [String],
+}
+
+/// Adds a connection.
+pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Result<(), Refused> {
+    check_name(&wanted.name)?;
+    let side = if wanted.shops.is_empty() {
+        Side::Payment
+    } else {
+        Side::Storefront
+    };
+    let mut shops: Vec<String> = wanted
+        .shops
+        .iter()
+        .map(|shop| shop.trim().to_ascii_lowercase())
+        .collect();
+    shops.sort();
+    shops.dedup();
+    if let Some(wrong) = shops.iter().find(|shop| !profile::is_shop(shop)) {
+        return Err(Refused::Shop(wrong.clone()));
+    }
+    let is_visible = |text: &String| {
+        (1..=255).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
+    };
+    if wanted
+        .account
+        .as_ref()
+        .is_some_and(|account| !is_visible(account))
+    {
+        return Err(Refused::Account);
+    }
+    let scheme = check_profile(side, &wanted)?;
+    let fingerprints = check_secret(scheme, &wanted.secret)?;
+    if let Some(api) = &wanted.api {
+        check_api(api, means)?;
+    }
+    let secret = Secret {
+        signing: vec![wanted.secret],
+        api_token: wanted.api.as_ref().map(|api| api.token.expose().to_owned()),
+    };
+    let sealed = seal(means, &wanted.name, &secret)?;
+    let mut tx = db.begin().await?;
+    // Locked, so that no two commands take one shop.
+    connections::lock_all(&mut tx).await?;
+    if let Some(known) = connections::lock(&mut tx, &wanted.name).await?
+        && known.removed_at.is_none()
+    {
+        return Err(Refused::NameTaken);
+    }
+    for shop in &shops {
+        let mut of_shop = connections::of_shop(&mut tx, shop).await?;
+        match of_shop.len() {
+            0 => {}
+            1 if wanted.moves => {}
+            1 => return Err(Refused::ShopTaken(shop.clone(), of_shop.remove(0))),
+            _ => return Err(Refused::Moves(shop.clone(), of_shop.join(" and "))),
+        }
+    }
+    if let Some(account) = &wanted.account
+        && let Some(name) = connections::of_account(&mut tx, account).await?
+    {
+        return Err(Refused::AccountTaken(account.clone(), name));
+    }
+    if let Some(payments) = &wanted.payments {
+        let known = connections::lock(&mut tx, payments).await?;
+        let is_known = known.is_some_and(|it| it.side == Side::Payment && it.removed_at.is_none());
+        if !is_known || side == Side::Payment {
+            return Err(Refused::Payments(payments.clone()));
+        }
+    }
+    let new = Connection {
+        name: wanted.name,
+        side,
+        provider: wanted.provider,
+        headers: wanted.headers,
+        shops,
+        account: wanted.account,
+        payments: wanted.payments,
+        rate: wanted.rate.map(i64::from),
+        api_url: wanted.api.map(|api| api.url),
+        sealed: Some(sealed),
+        fingerprints,
+        former_until: None,
+        created_at: by.now,
+        changed_at: by.now,
+        removed_at: None,
+    };
+    connections::save(&mut tx, &new).await?;
+    let details = json!({
+        "provider": new.provider, "shops": new.shops, "account": new.account, "payments": new.payments,
+        "api_url": new.api_url,
+    });
+    note(&mut tx, by, "connection.added", &new, details).await?;
+    Ok(tx.commit().await?)
+}
+
+fn check_profile(side: Side, wanted: &Wanted) -> Result<domain::signature::Scheme, Refused> {
+    let name = wanted.provider.as_str();
+    if side == Side::Payment {
+        let unknown = || {
+            let all = profile::PAYMENTS.map(|it| it.name).join(", ");
+            Refused::Provider(name.to_owned(), "payments (a storefront needs --shop)", all)
+        };
+        let profile = PaymentProfile::named(name).ok_or_else(unknown)?;
+        return match wanted.headers {
+            Some(_) => Err(Refused::HeadersOfProfile),
+            None => Ok(profile.scheme),
+        };
+    }
+    let unknown = || {
+        let all = profile::STOREFRONTS.map(|it| it.name).join(", ");
+        Refused::Provider(name.to_owned(), "a storefront", all)
+    };
+    let profile = StorefrontProfile::named(name).ok_or_else(unknown)?;
+    if profile.name != OWN_HEADERS.name && wanted.headers.is_some() {
+        return Err(Refused::HeadersOfProfile);
+    }
+    connections::headers(profile, wanted.headers.as_deref())?;
+    if wanted.api.is_some() && profile.token_header.is_none() {
+        return Err(Refused::NoApi(profile.name.to_owned()));
+    }
+    Ok(profile.scheme)
+}
+
+fn check_secret(scheme: domain::signature::Scheme, secret: &str) -> Result<Vec<String>, Refused> {
+    if secret.trim().is_empty() {
+        return Err(Refused::NoSecret);
+    }
+    if secret.len() < SHORTEST {
+        return Err(Refused::Short);
+    }
+    Ok(keyed(scheme, vec![secret.to_owned()])?
+        .fingerprints()
+        .to_vec())
+}
+
+fn check_api(api: &NewApi, means: &Means<'_>) -> Result<(), Refused> {
+    let token = api.token.expose();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Refused::Token);
+    }
+    is_api_url(&api.url, means.cleartext).map_err(Refused::Api)
+}
+
+fn seal(means: &Means<'_>, name: &str, secret: &Secret) -> Result<Sealed, Refused> {
+    Sealed::new(means.keys, name, secret).map_err(|why| match why {
+        Unreadable::NoKey => Refused::NoKey,
+        why => Refused::Unreadable(why),
+    })
+}
+
+/// What a connection is given anew.
+#[derive(Clone, Default)]
+pub struct Rotation {
+    pub secret: Option<String>,
+    pub api: Option<NewApi>,
+    /// How long the former secret is accepted too.
+    pub overlap: Duration,
+}
+
+/// Gives a connection another secret, or another API. Secrets that nobody can read any more are replaced.
+pub async fn rotate(
+    db: &Db,
+    by: By<'_>,
+    means: &Means<'_>,
+    name: &str,
+    new: Rotation,
+) -> Result<Connection, Refused> {
+    if new.secret.is_none() && new.api.is_none() {
+        return Err(Refused::Nothing);
+    }
+    if new.overlap > LONGEST_OVERLAP {
+        return Err(Refused::Overlap);
+    }
+    let mut tx = db.begin().await?;
+    let mut connection = standing(&mut tx, name).await?;
+    let sealed = connection.sealed.take();
+    let opened = sealed
+        .ok_or(Unreadable::Damaged)
+        .and_then(|it| it.open(means.keys, name));
+    let mut secret = match opened {
+        Ok(secret) => secret,
+        Err(Unreadable::NoKey) => return Err(Refused::NoKey),
+        // Another key: the secrets are lost, and those that are given take their place.
+        Err(_) if new.secret.is_some() => Secret::default(),
+        Err(why) => return Err(Refused::Unreadable(why)),
+    };
+    if let Some(signing) = &new.secret {
+        let scheme = match connection.side {
+            Side::Storefront => StorefrontProfile::named(&connection.provider).map(|it| it.scheme),
+            Side::Payment => PaymentProfile::named(&connection.provider).map(|it| it.scheme),
+        };
+        let unknown = || Refused::Unreadable(Unreadable::Provider(connection.provider.clone()));
+        let fingerprints = check_secret(scheme.ok_or_else(unknown)?, signing)?;
+        let keeps =
+            !new.overlap.is_zero() && !secret.signing.is_empty() && secret.signing[0] != *signing;
+        secret.signing.truncate(usize::from(keeps));
+        secret.signing.insert(0, signing.clone());
+        connection.fingerprints.truncate(usize::from(keeps));
+        connection.fingerprints.splice(0..0, fingerprints);
+        connection.former_until = keeps.then(|| by.now.plus(new.overlap));
+    }
+    if let Some(api) = &new.api {
+        check_api(api, means)?;
+        secret.api_token = Some(api.token.expose().to_owned());
+        connection.api_url = Some(api.url.clone());
+    }
+    connection.sealed = Some(seal(means, name, &secret)?);
+    connection.changed_at = by.now;
+    connections::save(&mut tx, &connection).await?;
+    let details = json!({
+        "secret": new.secret.is_some(), "api": new.api.is_some(), "former_until": connection.former_until,
+    });
+    note(&mut tx, by, "connection.rotated", &connection, details).await?;
+    tx.commit().await?;
+    Ok(connection)
+}
+
+/// Removes a connection with its secrets. What came by it is worked on all the same, and calls to it are refused.
+pub async fn remove(db: &Db, by: By<'_>, name: &str) -> Result<(), Refused> {
+    let mut tx = db.begin().await?;
+    let mut connection = standing(&mut tx, name).await?;
+    let shops = connection.shops.clone();
+    connection.remove(by.now);
+    connections::save(&mut tx, &connection).await?;
+    let details = json!({ "shops": shops });
+    note(&mut tx, by, "connection.removed", &connection, details).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Encrypts all secrets with the newest of the keys. Returns how many were encrypted with another one.
+pub async fn reseal(db: &Db, by: By<'_>, means: &Means<'_>) -> Result<usize, Refused> {
+    let newest = means.keys.first().ok_or(Refused::NoKey)?;
+    let newest = connections::fingerprint(newest);
+    let mut resealed = 0;
+    for found in connections::all(db).await? {
+        if found.sealed.is_none_or(|it| it.key == newest) {
+            continue;
+        }
+        let mut tx = db.begin().await?;
+        let Some(mut connection) = connections::lock(&mut tx, &found.name).await? else {
+            continue;
+        };
+        let Some(sealed) = connection.sealed.take() else {
+            continue;
+        };
+        let name = connection.name.clone();
+        let secret = sealed
+            .open(means.keys, &name)
+            .map_err(Refused::Unreadable)?;
+        connection.sealed = Some(seal(means, &name, &secret)?);
+        connection.changed_at = by.now;
+        connections::save(&mut tx, &connection).await?;
+        note(
+            &mut tx,
+            by,
+            "connection.resealed",
+            &connection,
+            json!({ "key": newest }),
+        )
+        .await?;
+        tx.commit().await?;
+        resealed += 1;
+    }
+    Ok(resealed)
+}
+
+async fn standing(tx: &mut Tx, name: &str) -> Result<Connection, Refused> {
+    let found = connections::lock(tx, name).await?;
+    found
+        .filter(|it| it.removed_at.is_none())
+        .ok_or(Refused::Unknown)
+}
+
+async fn note(
+    tx: &mut Tx,
+    by: By<'_>,
+    action: &str,
+    connection: &Connection,
+    details: serde_json::Value,
+) -> sql::Result<()> {
+    let shop = match connection.shops.as_slice() {
+        [only] => Some(only.as_str()),
+        _ => None,
+    };
+    by.note_of_shop(tx, shop, action, &connection.name, details)
+        .await
+}

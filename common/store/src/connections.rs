@@ -1,0 +1,498 @@
+//! The `connections` and `connection_shops` tables: the connections with providers, beside those that the settings make.
+//!
+//! What is secret of a connection is one JSON text, encrypted by AES-256-GCM with a key that is made of `SECRETS_KEY`
+//! and the connection's name. So a copy of the database gives no secret away, and a row that somebody has written
+//! under another name cannot be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use strum::{EnumString, IntoStaticStr};
+
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+use config::Config;
+use config::connection::{PaymentConnection, Registry, StorefrontConnection, headers_of, keyed};
+use domain::connection::DEFAULT;
+use domain::profile::{
+    Headers, OWN_HEADERS, PaymentProfile, Rate, StorefrontProfile, WrongHeaders, read_headers,
+};
+use domain::signature::Secrets;
+use domain::time::Timestamp;
+use platform::token::Token;
+use providers::Api;
+
+/// Which side of Waybill a provider is on.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr, Serialize,
+)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    Storefront,
+    Payment,
+}
+
+/// A row, as operators see it. It has no secret.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub name: String,
+    pub side: Side,
+    pub provider: String,
+    pub headers: Option<String>,
+    pub shops: Vec<String>,
+    pub account: Option<String>,
+    /// The connection whose payments pay for its orders.
+    pub payments: Option<String>,
+    pub rate: Option<i64>,
+    pub api_url: Option<String>,
+    pub sealed: Option<Sealed>,
+    /// Of the signing secrets, the newest first.
+    pub fingerprints: Vec<String>,
+    pub former_until: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub changed_at: Timestamp,
+    pub removed_at: Option<Timestamp>,
+}
+
+/// What is secret of a connection. Debug does not show it.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    /// The signing secrets, the newest first.
+    pub signing: Vec<String>,
+    pub api_token: Option<String>,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secret({} hidden)", self.signing.len())
+    }
+}
+
+/// A secret, encrypted, and the fingerprint of the key that it is encrypted with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    text: Vec<u8>,
+    pub key: String,
+}
+
+/// Why the secrets of a connection cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("SECRETS_KEY is not set")]
+    NoKey,
+    #[error(
+        "its secrets are encrypted with the key {0}, which is not in SECRETS_KEY: set that key too, or give the \
+         connection its secrets anew with `waybill connections rotate`"
+    )]
+    OtherKey(String),
+    #[error("its secrets are damaged: give them anew with `waybill connections rotate`")]
+    Damaged,
+    #[error("{0:?} is no provider of this version")]
+    Provider(String),
+    #[error("its headers cannot be read: {0}")]
+    Headers(#[from] WrongHeaders),
+    #[error("its secret is no key of Standard Webhooks")]
+    NotAKey,
+}
+
+impl Sealed {
+    /// Encrypts with the newest of these keys.
+    pub fn new(
+        keys: &[Token],
+        name: &str,
+        secret: &Secret,
+    ) -> std::result::Result<Self, Unreadable> {
+        let key = keys.first().ok_or(Unreadable::NoKey)?;
+        let mut text = serde_json::to_vec(secret).map_err(|_| Unreadable::Damaged)?;
+        let nonce = cipher(key, name)
+            .and_then(|it| it.seal_in_place_append_tag(Aad::empty(), &mut text).ok())
+            .ok_or(Unreadable::Damaged)?;
+        Ok(Sealed {
+            text: [nonce.as_ref().as_slice(), &text].concat(),
+            key: fingerprint(key),
+        })
+    }
+
+    /// Decrypts with that of these keys which it is encrypted with.
+    pub fn open(&self, keys: &[Token], name: &str) -> std::result::Result<Secret, Unreadable> {
+        if keys.is_empty() {
+            return Err(Unreadable::NoKey);
+        }
+        let key = keys.iter().find(|key| fingerprint(key) == self.key);
+        let key = key.ok_or_else(|| Unreadable::OtherKey(self.key.clone()))?;
+        let open = || {
+            let (nonce, text) = self.text.split_at_checked(NONCE_LEN)?;
+            let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+            let mut text = text.to_vec();
+            let opened = cipher(key, name)?.open_in_place(nonce, Aad::empty(), &mut text);
+            serde_json::from_slice(opened.ok()?).ok()
+        };
+        open().ok_or(Unreadable::Damaged)
+    }
+}
+
+/// By which operators distinguish keys: 8 hexadecimal digits of a hash of the key, too few to confirm a guess.
+pub fn fingerprint(key: &Token) -> String {
+    let hash = Sha256::new()
+        .chain_update("waybill: fingerprint of a key of secrets:")
+        .chain_update(key.expose())
+        .finalize();
+    hex::encode(&hash[..4])
+}
+
+fn cipher(key: &Token, name: &str) -> Option<RandomizedNonceKey> {
+    let salt = Salt::new(HKDF_SHA256, b"waybill: secrets of connections");
+    let key_of_name = salt.extract(key.expose().as_bytes());
+    let mut bytes = [0; 32];
+    let info = [name.as_bytes()];
+    let expanded = key_of_name.expand(&info, HKDF_SHA256).ok()?;
+    expanded.fill(&mut bytes).ok()?;
+    RandomizedNonceKey::new(&AES_256_GCM, &bytes).ok()
+}
+
+/// The advisory lock of whoever adds a connection.
+const LOCK: i64 = 0x636f_6e6e_6563_7400;
+
+macro_rules! columns {
+    () => {
+        "select name, source, provider, headers, account, payments, rate, api_url, secrets, fingerprints,
+                key_fingerprint, former_until, created_at, changed_at, removed_at
+         from connections"
+    };
+}
+
+fn read(row: &Row, shops: &mut BTreeMap<String, Vec<String>>) -> Result<Connection> {
+    let (name, side): (String, String) = (row.get("name")?, row.get("source")?);
+    let (text, key) = (
+        row.get::<Option<Vec<u8>>>("secrets")?,
+        row.get("key_fingerprint")?,
+    );
+    let fingerprints: String = row.get("fingerprints")?;
+    Ok(Connection {
+        side: side
+            .parse()
+            .map_err(|_| Error::Decode("an unknown side".into()))?,
+        shops: shops.remove(&name).unwrap_or_default(),
+        provider: row.get("provider")?,
+        headers: row.get("headers")?,
+        account: row.get("account")?,
+        payments: row.get("payments")?,
+        rate: row.get("rate")?,
+        api_url: row.get("api_url")?,
+        sealed: text.map(|text| Sealed { text, key }),
+        fingerprints: fingerprints
+            .split_whitespace()
+            .map(ToOwned::to_owned)
+            .collect(),
+        former_until: row.get("former_until")?,
+        created_at: row.get("created_at")?,
+        changed_at: row.get("changed_at")?,
+        removed_at: row.get("removed_at")?,
+        name,
+    })
+}
+
+/// Which connections there are, in the sequence of their changes. Those that were removed are among them.
+pub async fn all(db: &Db) -> Result<Vec<Connection>> {
+    let mut shops: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let of_each: Vec<(String, String)> = db
+        .query("select shop, connection from connection_shops order by added_at, shop")
+        .all(|row| Ok((row.get("shop")?, row.get("connection")?)))
+        .await?;
+    for (shop, name) in of_each {
+        shops.entry(name).or_default().push(shop);
+    }
+    let rows = db
+        .query(concat!(columns!(), " order by created_at, name"))
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| read(row, &mut shops)).collect()
+}
+
+/// A number that is another one after each change of any connection. It is all that a process asks for regularly.
+pub async fn revision(db: &Db) -> Result<i64> {
+    db.query("select cast(coalesce(sum(revision), 0) as bigint) as revision from connections")
+        .fetch_one()
+        .await?
+        .get("revision")
+}
+
+/// The connections with a payment provider whose payments pay for the orders of a shop.
+pub async fn paying_for(db: &Db, shop: &str) -> Result<BTreeSet<String>> {
+    let mut of_shop: BTreeSet<String> = db
+        .query(
+            "select coalesce(payments, $1) as payments from connections
+             where name in (select connection from connection_shops where shop = $2)",
+        )
+        .bind(DEFAULT)
+        .bind(shop)
+        .all(|row| row.get("payments"))
+        .await?;
+    if of_shop.is_empty() {
+        of_shop.insert(DEFAULT.to_owned());
+    }
+    Ok(of_shop)
+}
+
+/// Lets no other transaction that takes this lock add a connection until this one ends.
+pub async fn lock_all(tx: &mut Tx) -> Result<()> {
+    tx.lock(LOCK).await
+}
+
+/// A connection whose row nobody else changes before the transaction ends.
+pub async fn lock(tx: &mut Tx, name: &str) -> Result<Option<Connection>> {
+    let shops = tx
+        .query("select shop from connection_shops where connection = $1 order by added_at, shop")
+        .bind(name)
+        .all(|row| row.get("shop"))
+        .await?;
+    let mut shops = BTreeMap::from([(name.to_owned(), shops)]);
+    let row = tx
+        .query(concat!(columns!(), " where name = $1 for update"))
+        .bind(name)
+        .fetch_optional()
+        .await?;
+    row.map(|row| read(&row, &mut shops)).transpose()
+}
+
+/// The connections that a shop has, the one that was added last first.
+pub async fn of_shop(tx: &mut Tx, shop: &str) -> Result<Vec<String>> {
+    tx.query("select connection from connection_shops where shop = $1 order by added_at desc, connection")
+        .bind(shop)
+        .all(|row| row.get("connection"))
+        .await
+}
+
+/// The connection that an account has.
+pub async fn of_account(tx: &mut Tx, account: &str) -> Result<Option<String>> {
+    tx.query("select name from connections where account = $1 and removed_at is null")
+        .bind(account)
+        .first(|row| row.get("name"))
+        .await
+}
+
+/// Writes a connection, a new one or one that was locked.
+pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
+    let sealed = connection.sealed.as_ref();
+    let row = [
+        column("name", &connection.name),
+        column("source", connection.side.into_str()),
+        column("provider", &connection.provider),
+        column("headers", &connection.headers),
+        column("account", &connection.account),
+        column("payments", &connection.payments),
+        column("rate", connection.rate),
+        column("api_url", &connection.api_url),
+        column("secrets", sealed.map(|sealed| sealed.text.clone())),
+        column("fingerprints", connection.fingerprints.join(" ")),
+        column(
+            "key_fingerprint",
+            sealed.map(|sealed| sealed.key.clone()).unwrap_or_default(),
+        ),
+        column("former_until", connection.former_until),
+        column("revision", 1_i64),
+        column("created_at", connection.created_at),
+        column("changed_at", connection.changed_at),
+        column("removed_at", connection.removed_at),
+    ];
+    tx.insert(
+        "connections",
+        vec![row],
+        "on conflict (name) do update set source = excluded.source, provider = excluded.provider,
+             headers = excluded.headers, account = excluded.account, payments = excluded.payments,
+             rate = excluded.rate, api_url = excluded.api_url, secrets = excluded.secrets,
+             fingerprints = excluded.fingerprints, key_fingerprint = excluded.key_fingerprint,
+             former_until = excluded.former_until, revision = connections.revision + 1,
+             created_at = excluded.created_at, changed_at = excluded.changed_at,
+             removed_at = excluded.removed_at",
+    )
+    .await?;
+    tx.query("delete from connection_shops where connection = $1 and shop not in ($2..)")
+        .bind(connection.name.as_str())
+        .bind(connection.shops.clone())
+        .done()
+        .await?;
+    let shops = connection.shops.iter().map(|shop| {
+        [
+            column("shop", shop),
+            column("connection", &connection.name),
+            column("added_at", connection.changed_at),
+        ]
+    });
+    let shops: Vec<_> = shops.collect();
+    if !shops.is_empty() {
+        tx.insert(
+            "connection_shops",
+            shops,
+            "on conflict (shop, connection) do nothing",
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+impl Connection {
+    /// Ends it: its secrets are deleted, and its name is free again.
+    pub fn remove(&mut self, now: Timestamp) {
+        self.sealed = None;
+        self.fingerprints.clear();
+        self.former_until = None;
+        self.shops.clear();
+        self.account = None;
+        self.changed_at = now;
+        self.removed_at = Some(now);
+    }
+}
+
+/// Takes a shop out of the connections that it had by then, and removes those that have no other.
+pub async fn forget_shop(tx: &mut Tx, shop: &str, until: Timestamp, now: Timestamp) -> Result<()> {
+    let names: Vec<String> = tx
+        .query("select connection from connection_shops where shop = $1 and added_at <= $2 order by connection")
+        .bind(shop)
+        .bind(until.0)
+        .all(|row| row.get("connection"))
+        .await?;
+    for name in names {
+        let Some(mut connection) = lock(tx, &name).await? else {
+            continue;
+        };
+        connection.shops.retain(|it| it != shop);
+        connection.changed_at = now;
+        if connection.shops.is_empty() {
+            connection.remove(now);
+        }
+        save(tx, &connection).await?;
+    }
+    Ok(())
+}
+
+/// What connections come to in a process with these keys.
+#[derive(Debug)]
+pub struct Loaded {
+    pub registry: Registry,
+    /// Those whose secrets cannot be read, and why. They verify nothing and call nobody.
+    pub unreadable: BTreeMap<String, Unreadable>,
+    /// When the next secret ends.
+    pub next_end: Option<Timestamp>,
+}
+
+/// Reads all connections.
+pub fn registry(config: &Config, all: &[Connection], now: Timestamp) -> Loaded {
+    let mut registry = Registry::new(config);
+    let mut unreadable = BTreeMap::new();
+    let standing = all.iter().filter(|it| it.removed_at.is_none());
+    let mut standing: Vec<&Connection> = standing.collect();
+    // Of two connections of one shop the later is called.
+    standing.sort_by_key(|it| it.created_at);
+    for connection in &standing {
+        let mut problem = |problem: Unreadable| unreadable.insert(connection.name.clone(), problem);
+        let opened = match &connection.sealed {
+            Some(sealed) => sealed.open(&config.secrets_keys, &connection.name),
+            None => Err(Unreadable::Damaged),
+        };
+        let mut secret = opened.unwrap_or_else(|why| {
+            problem(why);
+            Secret::default()
+        });
+        if connection.former_until.is_some_and(|until| until <= now) {
+            secret.signing.truncate(1);
+        }
+        match connection.side {
+            Side::Storefront => match storefront(connection, secret) {
+                Ok((connection, why)) => {
+                    why.map(&mut problem);
+                    registry.add_storefront(connection);
+                }
+                Err(why) => drop(problem(why)),
+            },
+            Side::Payment => match payment(connection, secret) {
+                Ok((connection, why)) => {
+                    why.map(&mut problem);
+                    registry.add_payment(connection);
+                }
+                Err(why) => drop(problem(why)),
+            },
+        }
+    }
+    let ends = standing.iter().filter_map(|it| it.former_until);
+    Loaded {
+        registry,
+        unreadable,
+        next_end: ends.filter(|end| *end > now).min(),
+    }
+}
+
+/// The rest of a connection when its secrets do not fit counts all the same, so that no other connection gets its shops.
+type Read<T> = std::result::Result<(T, Option<Unreadable>), Unreadable>;
+
+fn storefront(row: &Connection, secret: Secret) -> Read<StorefrontConnection> {
+    let profile = StorefrontProfile::named(&row.provider);
+    let profile = profile.ok_or_else(|| Unreadable::Provider(row.provider.clone()))?;
+    let (secrets, why) = or_none(keyed(profile.scheme, secret.signing).ok());
+    let connection = StorefrontConnection {
+        name: row.name.clone(),
+        profile,
+        headers: headers(profile, row.headers.as_deref())?,
+        secrets,
+        shops: row.shops.clone(),
+        api: api(row, secret.api_token),
+        is_called: row.api_url.is_some(),
+        duplicate_status: profile.duplicate_status,
+        rate: rate(row, profile.rate),
+        payments: row.payments.clone().unwrap_or_else(|| DEFAULT.to_owned()),
+    };
+    Ok((connection, why))
+}
+
+fn payment(row: &Connection, secret: Secret) -> Read<PaymentConnection> {
+    let profile = PaymentProfile::named(&row.provider);
+    let profile = profile.ok_or_else(|| Unreadable::Provider(row.provider.clone()))?;
+    let (secrets, why) = or_none(keyed(profile.scheme, secret.signing).ok());
+    let connection = PaymentConnection {
+        name: row.name.clone(),
+        profile,
+        secrets,
+        accounts: row.account.iter().cloned().collect(),
+        api: api(row, secret.api_token),
+        is_called: row.api_url.is_some(),
+        rate: rate(row, profile.rate),
+    };
+    Ok((connection, why))
+}
+
+fn or_none(secrets: Option<Secrets>) -> (Secrets, Option<Unreadable>) {
+    match secrets {
+        Some(secrets) => (secrets, None),
+        None => (Secrets::none(), Some(Unreadable::NotAKey)),
+    }
+}
+
+/// The names of the headers, by the profile or of the connection's own.
+pub fn headers(
+    profile: &StorefrontProfile,
+    own: Option<&str>,
+) -> std::result::Result<Headers<config::connection::HeaderName>, WrongHeaders> {
+    if profile.name != OWN_HEADERS.name {
+        return Ok(headers_of(profile));
+    }
+    config::connection::named(&read_headers(own.unwrap_or_default())?)
+}
+
+fn api(row: &Connection, token: Option<String>) -> Option<Api> {
+    Some(Api {
+        url: row.api_url.clone()?,
+        token: Token::new(token?),
+        connection: Some(row.name.clone()),
+    })
+}
+
+fn rate(row: &Connection, of_profile: Rate) -> Rate {
+    let given = row.rate.and_then(|rate| u32::try_from(rate).ok());
+    Rate {
+        per_second: given.unwrap_or(of_profile.per_second),
+        ..of_profile
+    }
+}

@@ -1,0 +1,564 @@
+//! `waybill connections`: the providers that are connected, beside those that the settings name (docs/connect.md).
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use config::connection::{PaymentConnection, StorefrontConnection};
+use config::{Config, Mode, Settings};
+use domain::connection::DEFAULT;
+use domain::job::Source;
+use domain::pause::Target;
+use domain::time::Timestamp;
+use operators::connections::{self as flow, Means, NewApi, Refused, Rotation, Wanted};
+use operators::pauses;
+use platform::clock::Clock;
+use platform::token::Token;
+use platform::{terminal, zone};
+use process::clients::Clients;
+use process::registry;
+use providers::{ProbeError, Probed};
+use serde::Serialize;
+use store::connections::{self, Connection, Side};
+use store::signing_secrets;
+use store::sql::Db;
+
+use crate::age;
+use crate::commands::operator::Operator;
+use crate::commands::{misused, with_database};
+use crate::table::{self, Output, Rows as _, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Connect a provider: its secret, its shops or its account, and its API
+    ///
+    /// With --shop it is a storefront, and without a payment provider. The secret proves these shops, and no other: a
+    /// delivery that is signed with it and names another shop is refused. All processes know it within a second.
+    /// SECRETS_KEY must be set, for this command and for the service; the secrets are encrypted with it.
+    Add(AddArguments),
+    /// List the connections, and when each verified a delivery last
+    List(Output),
+    /// Show one connection, and where its provider posts to
+    Show(OneArguments),
+    /// Give a connection another secret or API. The former secret is accepted for three days more
+    Rotate(RotateArguments),
+    /// Let what came by a connection wait, and the calls to its provider, for at most seven days. Deliveries are accepted
+    Pause(PauseArguments),
+    /// Let it go on
+    Resume(ChangeArguments),
+    /// Remove a connection with its secrets. What came by it is worked on all the same
+    Remove(ChangeArguments),
+    /// Ask the provider whether it accepts the token of a connection. Exit code 1 when it does not
+    Test(OneArguments),
+    /// Encrypt all secrets with the newest key of SECRETS_KEY, so that the former one can be removed
+    Reseal(ResealArguments),
+}
+
+#[derive(clap::Args)]
+pub struct AddArguments {
+    /// A name of lower-case letters, digits and hyphens, such as shop-b. It is never changed
+    name: String,
+    /// generic, shopify, woocommerce, headers, standard-webhooks; of payments generic, stripe, standard-webhooks
+    #[arg(long, value_name = "PROVIDER")]
+    provider: String,
+    /// The domain of a shop that the secret proves. It may be repeated
+    #[arg(long = "shop", value_name = "DOMAIN")]
+    shops: Vec<String>,
+    /// The account of the payment provider, where its events name one
+    #[arg(long, conflicts_with = "shops")]
+    account: Option<String>,
+    /// The connection whose payments pay for the orders of the shops. Default: the one of the settings
+    #[arg(long, value_name = "NAME", requires = "shops")]
+    payments: Option<String>,
+    /// The names of the provider's headers, of the provider headers: signature=..,id=..,topic=..,shop=..
+    #[arg(long)]
+    headers: Option<String>,
+    /// How many deliveries a second are taken, of a shop or of the payment provider; 0: no limit
+    #[arg(long, value_name = "PER SECOND")]
+    rate: Option<u32>,
+    /// The file with the signing secret; - reads it from the input
+    #[arg(long, value_name = "FILE")]
+    secret_file: PathBuf,
+    #[command(flatten)]
+    api: ApiArguments,
+    /// The shop has a connection already and moves to this one. Both are accepted until the former is removed
+    #[arg(long)]
+    moves: bool,
+    #[command(flatten)]
+    operator: Operator,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ApiArguments {
+    /// The address of the provider's API
+    #[arg(long, value_name = "URL", requires = "api_token_file")]
+    api_url: Option<String>,
+    /// The file with the token of the API
+    #[arg(long, value_name = "FILE", requires = "api_url")]
+    api_token_file: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub struct OneArguments {
+    /// The name, from `waybill connections list`
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ChangeArguments {
+    /// The name, from `waybill connections list`
+    name: String,
+    #[command(flatten)]
+    operator: Operator,
+}
+
+#[derive(clap::Args)]
+pub struct PauseArguments {
+    /// The name, from `waybill connections list`
+    name: String,
+    /// For how long, such as 30m, 2h or 3d
+    #[arg(long = "for", value_name = "AGE", value_parser = age::parse, default_value = "1h")]
+    length: Duration,
+    #[command(flatten)]
+    operator: Operator,
+}
+
+#[derive(clap::Args)]
+pub struct ResealArguments {
+    #[command(flatten)]
+    operator: Operator,
+}
+
+#[derive(clap::Args)]
+pub struct RotateArguments {
+    /// The name, from `waybill connections list`
+    name: String,
+    /// The file with the new signing secret; - reads it from the input
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    api: ApiArguments,
+    /// How long the former secret is accepted too: 1h, 2d, .. With 0s it ends at once
+    #[arg(long, value_name = "AGE", value_parser = age::parse, default_value = "3d")]
+    overlap: Duration,
+    #[command(flatten)]
+    operator: Operator,
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    with_database(settings, async |db| match command {
+        Command::Add(arguments) => add(settings, db, arguments).await,
+        Command::List(Output { json }) => list(settings, db, json).await,
+        Command::Show(arguments) => show(settings, db, &arguments).await,
+        Command::Rotate(arguments) => rotate(settings, db, arguments).await,
+        Command::Pause(arguments) => pause(settings, db, &arguments).await,
+        Command::Resume(arguments) => resume(settings, db, &arguments).await,
+        Command::Remove(arguments) => remove(settings, db, &arguments).await,
+        Command::Test(arguments) => test(settings, db, &arguments).await,
+        Command::Reseal(arguments) => reseal(settings, db, &arguments).await,
+    })
+    .await
+}
+
+/// What the operator is told when a change is refused.
+fn refused(refused: Refused) -> anyhow::Error {
+    match refused {
+        Refused::Database(error) => error.into(),
+        refused => misused(refused.to_string()),
+    }
+}
+
+/// A secret as a file has it, without the line end that editors write.
+fn secret_of(file: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::read_to_string(file).map(|read| text = read)
+    };
+    read.with_context(|| format!("{} cannot be read", file.display()))?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.trim().is_empty() {
+        return Err(misused(format!(
+            "{} is empty; put the secret into it",
+            file.display()
+        )));
+    }
+    if secret.contains(['\r', '\n']) {
+        return Err(misused(format!(
+            "{} has several lines; a secret is one",
+            file.display()
+        )));
+    }
+    Ok(secret.to_owned())
+}
+
+impl ApiArguments {
+    fn read(&self) -> Result<Option<NewApi>> {
+        let Some((url, file)) = self.api_url.as_ref().zip(self.api_token_file.as_ref()) else {
+            return Ok(None);
+        };
+        Ok(Some(NewApi {
+            url: url.trim().trim_end_matches('/').to_owned(),
+            token: Token::new(secret_of(file)?.trim()),
+        }))
+    }
+}
+
+async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()> {
+    let keys = Config::secrets_keys(settings)?;
+    let cleartext = Config::cleartext_hosts(settings);
+    let means = Means {
+        keys: &keys,
+        cleartext: &cleartext,
+    };
+    let author = arguments.operator.author(settings, db).await?;
+    let name = arguments.name.clone();
+    let wanted = Wanted {
+        name: arguments.name,
+        provider: arguments.provider,
+        headers: arguments.headers,
+        shops: arguments.shops,
+        account: arguments.account,
+        payments: arguments.payments,
+        rate: arguments.rate,
+        secret: secret_of(&arguments.secret_file)?,
+        api: arguments.api.read()?,
+        moves: arguments.moves,
+    };
+    flow::add(db, author.by(Clock::system().now()), &means, wanted)
+        .await
+        .map_err(refused)?;
+    let shown = Shown::find(settings, db, &name).await?;
+    table::show(arguments.json, &shown, || {
+        format!(
+            "Connection {name} is added. Its provider posts to:\n{}\n",
+            shown.address
+        )
+    })
+}
+
+/// A connection as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    side: Side,
+    provider: String,
+    shops: Vec<String>,
+    account: Option<String>,
+    payments: Option<String>,
+    rate: Option<i64>,
+    api_url: Option<String>,
+    address: String,
+    /// ok, paused, or why its secrets cannot be read here.
+    state: String,
+    secrets: Vec<ShownSecret>,
+    created_at: Timestamp,
+    changed_at: Timestamp,
+}
+
+#[derive(Serialize)]
+struct ShownSecret {
+    fingerprint: String,
+    verified_at: Option<Timestamp>,
+    /// Until when it is accepted, if it is a former one.
+    until: Option<Timestamp>,
+}
+
+impl Shown {
+    async fn all(settings: &Settings, db: &Db) -> Result<Vec<Self>> {
+        let keys = Config::secrets_keys(settings)?;
+        let public_url = Config::public_url(settings)?;
+        let verified = signing_secrets::verified_at(db).await?;
+        let now = Clock::system().now();
+        let paused = store::pauses::in_force(db, now).await?;
+        let all = connections::all(db).await?;
+        let standing = all.into_iter().filter(|it| it.removed_at.is_none());
+        let shown = standing.map(|it| {
+            let source = match it.side {
+                Side::Storefront => Source::Storefront,
+                Side::Payment => Source::Payment,
+            };
+            let opened = it
+                .sealed
+                .as_ref()
+                .map(|sealed| sealed.open(&keys, &it.name));
+            let is_paused = paused
+                .iter()
+                .any(|pause| pause.target == Target::Connection(it.name.clone()));
+            let state = match opened {
+                _ if is_paused => "paused".to_owned(),
+                Some(Ok(_)) => "ok".to_owned(),
+                Some(Err(why)) => why.to_string(),
+                None => "without secrets".to_owned(),
+            };
+            let secrets = it
+                .fingerprints
+                .iter()
+                .enumerate()
+                .map(|(place, fingerprint)| ShownSecret {
+                    verified_at: verified.get(&(source, fingerprint.clone())).copied(),
+                    fingerprint: fingerprint.clone(),
+                    until: it.former_until.filter(|_| place > 0),
+                });
+            Shown {
+                address: format!(
+                    "{public_url}/api/webhooks/{}/{}",
+                    source.into_str(),
+                    it.name
+                ),
+                secrets: secrets.collect(),
+                state,
+                name: it.name,
+                side: it.side,
+                provider: it.provider,
+                shops: it.shops,
+                account: it.account,
+                payments: it.payments,
+                rate: it.rate,
+                api_url: it.api_url,
+                created_at: it.created_at,
+                changed_at: it.changed_at,
+            }
+        });
+        Ok(shown.collect())
+    }
+
+    async fn find(settings: &Settings, db: &Db, name: &str) -> Result<Self> {
+        let found = Self::all(settings, db)
+            .await?
+            .into_iter()
+            .find(|it| it.name == name);
+        found.ok_or_else(|| refused(Refused::Unknown))
+    }
+
+    fn whose(&self) -> String {
+        match (&self.account, self.shops.as_slice()) {
+            (Some(account), _) => account.clone(),
+            (None, []) => "-".to_owned(),
+            (None, [only]) => only.clone(),
+            (None, [first, ..]) => format!("{first} and {} more", self.shops.len() - 1),
+        }
+    }
+
+    fn verified(&self) -> String {
+        let last = self.secrets.iter().filter_map(|it| it.verified_at).max();
+        last.map_or("never".to_owned(), zone::minute)
+    }
+}
+
+async fn list(settings: &Settings, db: &Db, json: bool) -> Result<()> {
+    let all = Shown::all(settings, db).await?;
+    let rows = all.table(&[
+        ("NAME", &|it| it.name.clone()),
+        ("PROVIDER", &|it| it.provider.clone()),
+        ("SHOP OR ACCOUNT", &Shown::whose),
+        ("API", &|it| {
+            it.api_url.as_ref().map_or("no", |_| "yes").to_owned()
+        }),
+        ("VERIFIED LAST", &Shown::verified),
+        ("STATE", &|it| it.state.clone()),
+    ]);
+    table::show(json, &all, || {
+        rows.or("There is no connection but that of the settings. Add one: waybill connections add NAME --provider P --shop DOMAIN --secret-file FILE\n")
+    })
+}
+
+async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
+    let it = Shown::find(settings, db, &arguments.name).await?;
+    let secrets: Vec<String> = it
+        .secrets
+        .iter()
+        .map(|secret| {
+            let verified = secret.verified_at.map_or("never".to_owned(), zone::minute);
+            let until = secret.until.map_or(String::new(), |until| {
+                format!(", accepted until {}", zone::minute(until))
+            });
+            format!("{} (verified last: {verified}{until})", secret.fingerprint)
+        })
+        .collect();
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    let rate = it
+        .rate
+        .map_or("as the provider's profile says".to_owned(), |rate| {
+            rate.to_string()
+        });
+    let (whose, of) = match it.side {
+        Side::Storefront => ("shops", it.shops.join(", ")),
+        Side::Payment => ("account", or_none(&it.account)),
+    };
+    let paid_by = match it.side {
+        Side::Storefront => it.payments.as_deref().unwrap_or(DEFAULT),
+        Side::Payment => "-",
+    };
+    let facts = Table::facts([
+        ("WHAT", "VALUE".to_owned()),
+        ("name", it.name.clone()),
+        ("provider", it.provider.clone()),
+        (whose, of),
+        ("paid by", paid_by.to_owned()),
+        ("posts to", it.address.clone()),
+        ("secrets", secrets.join("; ")),
+        ("API", or_none(&it.api_url)),
+        ("rate", rate),
+        ("state", it.state.clone()),
+        ("added", zone::minute(it.created_at)),
+        ("changed", zone::minute(it.changed_at)),
+    ]);
+    table::show(arguments.json, &it, || facts.render())
+}
+
+async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Result<()> {
+    let keys = Config::secrets_keys(settings)?;
+    let cleartext = Config::cleartext_hosts(settings);
+    let means = Means {
+        keys: &keys,
+        cleartext: &cleartext,
+    };
+    let author = arguments.operator.author(settings, db).await?;
+    let rotation = Rotation {
+        secret: arguments
+            .secret_file
+            .as_deref()
+            .map(secret_of)
+            .transpose()?,
+        api: arguments.api.read()?,
+        overlap: arguments.overlap,
+    };
+    let by = author.by(Clock::system().now());
+    let Connection {
+        name, former_until, ..
+    } = flow::rotate(db, by, &means, &arguments.name, rotation)
+        .await
+        .map_err(refused)?;
+    let former = former_until.map_or(String::new(), |until| {
+        format!(
+            " The former secret is accepted until {}.",
+            zone::minute(until)
+        )
+    });
+    table::print(&format!("Connection {name} is changed.{former}\n"))
+}
+
+async fn pause(settings: &Settings, db: &Db, arguments: &PauseArguments) -> Result<()> {
+    let it = Shown::find(settings, db, &arguments.name).await?;
+    let clock = Clock::system();
+    let author = arguments.operator.author(settings, db).await?;
+    let now = clock.now();
+    let until = now.plus(arguments.length);
+    let target = Target::Connection(it.name);
+    match pauses::begin(db, author.by(now), clock.id(), target, until).await {
+        Ok(_) => table::print(&format!(
+            "Connection {} is paused until {}.\n",
+            arguments.name,
+            zone::time(until)
+        )),
+        Err(pauses::Refused::Length) => Err(misused(format!("--for: {}", pauses::Refused::Length))),
+        Err(pauses::Refused::Database(error)) => Err(error.into()),
+    }
+}
+
+async fn resume(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Result<()> {
+    let author = arguments.operator.author(settings, db).await?;
+    let target = Target::Connection(arguments.name.clone());
+    if !pauses::end(db, author.by(Clock::system().now()), &target).await? {
+        bail!("the connection {} is not paused", arguments.name);
+    }
+    table::print(&format!(
+        "Connection {} goes on; what waited is due within some seconds.\n",
+        arguments.name
+    ))
+}
+
+async fn remove(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Result<()> {
+    let author = arguments.operator.author(settings, db).await?;
+    flow::remove(db, author.by(Clock::system().now()), &arguments.name)
+        .await
+        .map_err(refused)?;
+    table::print(&format!(
+        "Connection {} is removed. Its address answers 404; take the webhooks away at the provider.\n",
+        arguments.name
+    ))
+}
+
+async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
+    let it = Shown::find(settings, db, &arguments.name).await?;
+    let config = Config::load(settings, Mode::Development)?;
+    let clock = Clock::system();
+    let connections = registry::read(&config, db, &clock).await?;
+    let known = connections.now();
+    let clients = Clients::new(&connections, &clock);
+    if it.state != "ok" && it.state != "paused" {
+        bail!("{}: {}", it.name, it.state);
+    }
+    if it.api_url.is_none() {
+        bail!("{} has no API to be asked; its secret can be read", it.name);
+    }
+    let answer = match it.side {
+        Side::Storefront => {
+            let connection: &StorefrontConnection =
+                known.storefront(&it.name).context("it was removed")?;
+            let shop = connection.shops.first().map_or("", String::as_str);
+            let client = clients.storefront(connection).context("it has no API")?;
+            client.probe(shop).await
+        }
+        Side::Payment => {
+            let connection: &PaymentConnection =
+                known.payment(&it.name).context("it was removed")?;
+            let client = clients.payment_of(connection).context("it has no API")?;
+            client.probe().await
+        }
+    };
+    let said = probed(answer);
+    if arguments.json {
+        let error = said.as_ref().err().map(ToString::to_string);
+        table::print_json(
+            &serde_json::json!({"name": it.name, "accepted": said.is_ok(), "error": error}),
+        )?;
+    }
+    match said {
+        Ok(()) if arguments.json => Ok(()),
+        Ok(()) => table::print(&format!(
+            "The API of {} answers and accepts its token.\n",
+            it.name
+        )),
+        Err(why) => bail!("the API of {} {why}", it.name),
+    }
+}
+
+fn probed(answer: Result<Probed, ProbeError>) -> Result<(), String> {
+    match answer {
+        Ok(Probed {
+            status: status @ (401 | 403),
+            ..
+        }) => Err(format!("does not accept its token: it answered {status}")),
+        Ok(Probed { status, .. }) if status >= 500 => Err(format!("answered {status}")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn reseal(settings: &Settings, db: &Db, arguments: &ResealArguments) -> Result<()> {
+    let keys = Config::secrets_keys(settings)?;
+    let means = Means {
+        keys: &keys,
+        cleartext: &[],
+    };
+    let author = arguments.operator.author(settings, db).await?;
+    let resealed = flow::reseal(db, author.by(Clock::system().now()), &means)
+        .await
+        .map_err(refused)?;
+    terminal::err(
+        "Every process must have the new key before the former one is removed from SECRETS_KEY.\n",
+    );
+    table::print(&format!(
+        "{resealed} connections were encrypted with the newest key.\n"
+    ))
+}
