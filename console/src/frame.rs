@@ -15,7 +15,7 @@ pub const STYLE: &str = concat!(
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 19] = [
+const WAYS: [(&str, &str); 20] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
     ("/live", "Live"),
@@ -33,6 +33,7 @@ const WAYS: [(&str, &str); 19] = [
     ("/charts", "Charts"),
     ("/licenses", "Licences"),
     ("/keys", "Keys"),
+    ("/connections", "Connections"),
     ("/secrets", "Signing secrets"),
     ("/audit", "Audit"),
 ];

@@ -23,9 +23,9 @@ use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE, SignInPage};
 use crate::identity;
 use crate::pages::{
-    audit, body, charts, customers, dead, deliveries, endpoints, failing, held, job, keys,
-    licenses, live, now, operations, orders, pauses, payments, privacy, refused, search, secrets,
-    subscriptions,
+    audit, body, charts, connections, customers, dead, deliveries, endpoints, failing, held, job,
+    keys, licenses, live, now, operations, orders, pauses, payments, privacy, refused, search,
+    secrets, subscriptions,
 };
 use crate::writes;
 
@@ -62,6 +62,11 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/subscriptions", page(subscriptions::list))
         .route("/subscriptions/{id}", page(subscriptions::show))
         .route("/secrets", page(secrets::list))
+        .route("/connections", page(connections::list))
+        .route("/connections/add", page(connections::ask_add))
+        .route("/connections/{name}", page(connections::show))
+        .route("/connections/{name}/rotate", page(connections::ask_rotate))
+        .route("/connections/{name}/remove", page(connections::ask_remove))
         .route("/failing", page(failing::list))
         .route("/dead", page(dead::list))
         .route("/dead/requeue", page(dead::ask_requeue))

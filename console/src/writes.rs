@@ -11,7 +11,9 @@ use domain::api_key::Role;
 use crate::Console;
 use crate::access::{Needs, Write};
 use crate::error::Error;
-use crate::pages::{body, dead, endpoints, job, keys, licenses, operations, pauses, privacy};
+use crate::pages::{
+    body, connections, dead, endpoints, job, keys, licenses, operations, pauses, privacy,
+};
 
 /// The routes, and which role each needs.
 #[derive(Default)]
@@ -52,6 +54,11 @@ pub fn table() -> Writes {
         .add("/endpoints/{id}/resume", endpoints::resume)
         .add("/endpoints/{id}/rotate", endpoints::rotate)
         .add("/endpoints/{id}/remove", endpoints::remove)
+        .add("/connections/add", connections::add)
+        .add("/connections/{name}/pause", connections::pause)
+        .add("/connections/{name}/resume", connections::resume)
+        .add("/connections/{name}/rotate", connections::rotate)
+        .add("/connections/{name}/remove", connections::remove)
 }
 
 impl Writes {

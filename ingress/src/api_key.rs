@@ -41,7 +41,7 @@ macro_rules! scopes {
     )*};
 }
 
-scopes!(OrdersRead CheckoutWrite QrWrite EventsRead EndpointsRead EndpointsWrite DeliveriesRead PrivacyRead PrivacyWrite);
+scopes!(OrdersRead CheckoutWrite QrWrite EventsRead EndpointsRead EndpointsWrite ConnectionsRead ConnectionsWrite DeliveriesRead PrivacyRead PrivacyWrite);
 
 /// The holder of a key that has the scope.
 pub struct Holder<N> {

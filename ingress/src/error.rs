@@ -68,6 +68,12 @@ errors! {
     /// The connection proves another account.
     AccountOfAnother: UNPROCESSABLE_ENTITY - "connection" "The account is not that of this connection";
     ConnectionUnknown: NOT_FOUND - "connection" "There is no connection of this name";
+    ConnectionNotFound: NOT_FOUND - "not_found" "There is no such connection";
+    /// Its name, a shop or the account has a connection.
+    ConnectionTaken: CONFLICT - "request" "The name, a shop or the account has a connection already";
+    ConnectionWrong: UNPROCESSABLE_ENTITY - "request" "The connection is not right, as the text says";
+    NoSecretsKey: SERVICE_UNAVAILABLE - "unavailable"
+        "SECRETS_KEY is not set: make one with openssl rand -hex 32, and give it to every process";
     PrivacyBody: UNPROCESSABLE_ENTITY - "privacy" "Request body is not one of this privacy topic";
     PrivacyShop: UNPROCESSABLE_ENTITY - "privacy"
         "X-Storefront-Shop-Domain is not the shop_domain of the body";

@@ -50,6 +50,9 @@ type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 /// How many deliveries of a shop may come at once: enough for all topics of several orders.
 const SHOP_AT_ONCE: NonZeroU32 = NonZeroU32::new(40).unwrap();
 
+/// How many times the limit of one shop all shops may send together, while any shop is accepted.
+pub const OF_ALL_SHOPS: u32 = 50;
+
 /// How often one body may come at once, and in a minute. Several topics of an order may have the
 /// same body, and providers repeat deliveries that were not answered. If a body comes more often,
 /// somebody else sends it.
@@ -84,7 +87,7 @@ impl Limit {
             }
             Limit::Shop => "STOREFRONT_RATE_PER_SECOND to more than this shop sends",
             Limit::AllShops => {
-                "STOREFRONT_SHOPS to your shops, or STOREFRONT_TOTAL_RATE_PER_SECOND to more"
+                "STOREFRONT_SHOPS to your shops, or STOREFRONT_RATE_PER_SECOND to more"
             }
             Limit::Event => {
                 "PAYMENT_RATE_PER_SECOND=0 if it is a test of yours that repeats one event; otherwise \
@@ -164,8 +167,19 @@ impl Limits {
         let is_app = identity.is_some_and(|identity| identity.client_secret.is_some());
         let pages = Quota::per_minute(PAGES_PER_MINUTE).allow_burst(PAGES_AT_ONCE);
         let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
+        // Whoever has captured a signed body can send it under as many invented shops as they like, where any shop is
+        // accepted. If shops are listed, their number limits the sum of their rates.
+        let takes_any_shop = config.storefront.shops.is_empty();
         let of_all_shops = Rate {
-            per_second: config.storefront_total_rate,
+            per_second: if takes_any_shop {
+                config
+                    .storefront
+                    .rate
+                    .per_second
+                    .saturating_mul(OF_ALL_SHOPS)
+            } else {
+                0
+            },
             burst_seconds: 2,
         };
         Limits {

@@ -144,8 +144,6 @@ pub struct Config {
     pub dedupe_ttl: Duration,
     pub redact_logs: bool,
     pub max_body_bytes: usize,
-    /// Deliveries of all shops in a second; 0: no limit.
-    pub storefront_total_rate: u32,
     /// Calls with one API key in a second; 0: no limit.
     pub commerce_rate: u32,
     /// The origins to which buyers may be sent after a checkout.
@@ -184,6 +182,8 @@ pub struct Config {
     /// The settings by which data goes to other machines without encryption. Each of these hosts
     /// is named in `ALLOW_CLEARTEXT`, or is a mail server without a login.
     pub cleartext: Vec<Cleartext>,
+    /// The hosts in `ALLOW_CLEARTEXT`.
+    pub cleartext_allowed: Vec<String>,
     /// Whether a signing secret is one of the public development secrets.
     pub development: bool,
     /// What was given for each setting.
@@ -555,7 +555,6 @@ impl<'a> Reader<'a> {
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
-        let storefront_total_rate = self.total_rate(storefront.as_ref());
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
         let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
@@ -608,7 +607,6 @@ impl<'a> Reader<'a> {
             dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
             redact_logs: redact_logs?,
             max_body_bytes: usize::try_from(max_body?).ok()?,
-            storefront_total_rate: storefront_total_rate?,
             commerce_rate: commerce_rate?,
             return_origins: return_origins?,
             checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
@@ -632,6 +630,7 @@ impl<'a> Reader<'a> {
             telemetry,
             weak_secrets,
             cleartext: std::mem::take(&mut self.cleartext),
+            cleartext_allowed: Config::cleartext_hosts(self.settings),
             development,
             values: Values::of(self.settings),
         })
@@ -649,20 +648,6 @@ impl<'a> Reader<'a> {
             per_second,
             ..of_provider
         })
-    }
-
-    /// The limit of all shops together; 0 is no limit. If shops are listed, their number already
-    /// limits the sum of their rates. If they are not, somebody who has captured one signed body
-    /// can send it under as many invented shops as they like, so there is a limit for all
-    /// together.
-    fn total_rate(&mut self, storefront: Option<&StorefrontConnection>) -> Option<u32> {
-        const NAME: &str = "STOREFRONT_TOTAL_RATE_PER_SECOND";
-        if self.settings.get(NAME).is_some() {
-            return self.number(NAME, 0, 1_000_000);
-        }
-        let StorefrontConnection { rate, shops, .. } = storefront?;
-        let of_all = rate.per_second.saturating_mul(50);
-        Some(if shops.is_empty() { of_all } else { 0 })
     }
 
     fn license_grace(&mut self) -> Option<Duration> {

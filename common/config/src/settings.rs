@@ -291,10 +291,6 @@ pub const SETTINGS: &[Setting] = &[
         "Deliveries a second per shop, in each ingress; 0: no limit. Unset: 2, for shopify and woocommerce 250",
     ),
     setting(
-        "STOREFRONT_TOTAL_RATE_PER_SECOND",
-        "Deliveries a second of all shops; 0: no limit. Unset: 50 times a shop's, with STOREFRONT_SHOPS no limit",
-    ),
-    setting(
         "PAYMENT_RATE_PER_SECOND",
         "Payment events a second, in each ingress; 0: no limit. Unset: 100, for stripe 250",
     ),

@@ -25,6 +25,10 @@ pub enum Scope {
     EndpointsRead,
     /// Add, change and remove endpoints of webhooks.
     EndpointsWrite,
+    /// See which providers are connected.
+    ConnectionsRead,
+    /// Add, change and remove connections with providers.
+    ConnectionsWrite,
     /// Follow deliveries as they arrive, refused ones included.
     DeliveriesRead,
     /// See privacy requests.
@@ -54,13 +58,15 @@ impl Role {
 }
 
 impl Scope {
-    pub const ALL: [Scope; 13] = [
+    pub const ALL: [Scope; 15] = [
         Scope::OrdersRead,
         Scope::CheckoutWrite,
         Scope::QrWrite,
         Scope::EventsRead,
         Scope::EndpointsRead,
         Scope::EndpointsWrite,
+        Scope::ConnectionsRead,
+        Scope::ConnectionsWrite,
         Scope::DeliveriesRead,
         Scope::PrivacyRead,
         Scope::PrivacyWrite,
@@ -78,6 +84,8 @@ impl Scope {
             Scope::EventsRead => "events:read",
             Scope::EndpointsRead => "endpoints:read",
             Scope::EndpointsWrite => "endpoints:write",
+            Scope::ConnectionsRead => "connections:read",
+            Scope::ConnectionsWrite => "connections:write",
             Scope::DeliveriesRead => "deliveries:read",
             Scope::PrivacyRead => "privacy:read",
             Scope::PrivacyWrite => "privacy:write",
@@ -98,7 +106,7 @@ impl fmt::Display for Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it must be orders:read, checkout:write, qr:write, events:read, endpoints:read, endpoints:write, \
-     deliveries:read, privacy:read, privacy:write, console:reader, console:operator, console:privacy or \
+     connections:read, connections:write, deliveries:read, privacy:read, privacy:write, console:reader, console:operator, console:privacy or \
      console:owner"
 )]
 pub struct NotAScope;

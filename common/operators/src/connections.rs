@@ -4,12 +4,19 @@ use std::time::Duration;
 
 use config::connection::{is_api_url, keyed};
 use domain::connection::{NotAName, check_name};
+use domain::job::Source;
+use domain::pause::Target;
 use domain::profile::{self, OWN_HEADERS, PaymentProfile, StorefrontProfile, WrongHeaders};
+use domain::time::Timestamp;
 use platform::token::Token;
+use providers::{ProbeError, Probed};
 use serde_json::json;
 use store::audit::By;
-use store::connections::{self, Connection, Sealed, Secret, Side, Unreadable};
+use store::connections::{
+    self, Connection, Overview, OverviewSecret, Sealed, Secret, Side, Unreadable,
+};
 use store::sql::{self, Db, Tx};
+use store::{pauses, signing_secrets};
 
 /// How long the former secret is accepted by default: as long as providers repeat a delivery.
 pub const OVERLAP: Duration = Duration::from_hours(72);
@@ -366,6 +373,74 @@ pub async fn reseal(db: &Db, by: By<'_>, means: &Means<'_>) -> Result<usize, Ref
         resealed += 1;
     }
     Ok(resealed)
+}
+
+/// All connections as they are shown, by name.
+pub async fn overviews(
+    db: &Db,
+    keys: &[Token],
+    public_url: &str,
+    now: Timestamp,
+) -> sql::Result<Vec<Overview>> {
+    let verified = signing_secrets::verified_at(db).await?;
+    let paused = pauses::in_force(db, now).await?;
+    let all = connections::all(db).await?;
+    let standing = all.into_iter().filter(|it| it.removed_at.is_none());
+    let shown = standing.map(|it| {
+        let source = match it.side {
+            Side::Storefront => Source::Storefront,
+            Side::Payment => Source::Payment,
+        };
+        let target = Target::Connection(it.name.clone());
+        let opened = it.sealed.as_ref().map(|sealed| sealed.open(keys, &it.name));
+        let state = match opened {
+            _ if paused.iter().any(|pause| pause.target == target) => "paused".to_owned(),
+            Some(Ok(_)) => "ok".to_owned(),
+            Some(Err(why)) => why.to_string(),
+            None => "without secrets".to_owned(),
+        };
+        let secrets = it.fingerprints.into_iter().enumerate();
+        let secrets = secrets.map(|(place, fingerprint)| OverviewSecret {
+            verified_at: verified.get(&(source, fingerprint.clone())).copied(),
+            fingerprint,
+            until: it.former_until.filter(|_| place > 0),
+        });
+        Overview {
+            address: format!(
+                "{public_url}/api/webhooks/{}/{}",
+                source.into_str(),
+                it.name
+            ),
+            secrets: secrets.collect(),
+            state,
+            name: it.name,
+            side: it.side,
+            provider: it.provider,
+            shops: it.shops,
+            account: it.account,
+            payments: it.payments,
+            rate: it.rate,
+            api_url: it.api_url,
+            created_at: it.created_at,
+            changed_at: it.changed_at,
+        }
+    });
+    let mut shown: Vec<Overview> = shown.collect();
+    shown.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(shown)
+}
+
+/// Whether a provider accepts a token, by what it answers to a question that changes nothing. The error says why not.
+pub fn accepts_token(answer: Result<Probed, ProbeError>) -> Result<(), String> {
+    match answer {
+        Ok(Probed {
+            status: status @ (401 | 403),
+            ..
+        }) => Err(format!("does not accept its token: it answered {status}")),
+        Ok(Probed { status, .. }) if status >= 500 => Err(format!("answered {status}")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 async fn standing(tx: &mut Tx, name: &str) -> Result<Connection, Refused> {

@@ -11,6 +11,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use strum::{EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use config::Config;
@@ -55,6 +56,54 @@ pub struct Connection {
     pub created_at: Timestamp,
     pub changed_at: Timestamp,
     pub removed_at: Option<Timestamp>,
+}
+
+/// A connection as it is shown to operators and programs. It has no secret.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Overview {
+    #[schema(example = "shop-b")]
+    pub name: String,
+    /// storefront, payment
+    #[schema(value_type = String, example = "storefront")]
+    pub side: Side,
+    #[schema(example = "shopify")]
+    pub provider: String,
+    /// The shops that its secret proves.
+    #[schema(example = json!(["shop-b.example"]))]
+    pub shops: Vec<String>,
+    /// The account of the payment provider, where its events name one.
+    #[schema(example = json!(null))]
+    pub account: Option<String>,
+    /// The connection whose payments pay for the orders of its shops. Null: the one that the settings make.
+    #[schema(example = "stripe-b")]
+    pub payments: Option<String>,
+    /// How many deliveries a second are taken. Null: as many as the profile says.
+    #[schema(example = json!(null))]
+    pub rate: Option<i64>,
+    #[schema(example = "https://shop-b.example")]
+    pub api_url: Option<String>,
+    /// Where its provider posts to.
+    #[schema(example = "https://hooks.example.com/api/webhooks/storefront/shop-b")]
+    pub address: String,
+    /// ok, paused, or why its secrets cannot be read by the process that answers.
+    #[schema(example = "ok")]
+    pub state: String,
+    /// Its signing secrets, the newest first.
+    pub secrets: Vec<OverviewSecret>,
+    pub created_at: Timestamp,
+    pub changed_at: Timestamp,
+}
+
+/// One of the signing secrets of a connection.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct OverviewSecret {
+    /// By which operators distinguish secrets: the beginning of a keyed hash.
+    #[schema(example = "1f0c9a3e")]
+    pub fingerprint: String,
+    /// Null: nothing was ever verified with it.
+    pub verified_at: Option<Timestamp>,
+    /// Until when it is accepted. Null for the newest.
+    pub until: Option<Timestamp>,
 }
 
 /// What is secret of a connection. Debug does not show it.

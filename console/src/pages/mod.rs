@@ -10,6 +10,7 @@ use crate::fields::Fields;
 pub mod audit;
 pub mod body;
 pub mod charts;
+pub mod connections;
 pub mod customers;
 pub mod dead;
 pub mod deliveries;

@@ -6,8 +6,8 @@ use server::{HEADER_DEADLINE, RESERVE, SHARE, UNREAD_LIMIT, guesses};
 use store::endpoints::MOST_ENDPOINTS;
 
 use super::{
-    BODY_AT_ONCE, BODY_PER_MINUTE, PAGES_AT_ONCE, PAGES_PER_MINUTE, SHOP_AT_ONCE, tokens,
-    unverified,
+    BODY_AT_ONCE, BODY_PER_MINUTE, OF_ALL_SHOPS, PAGES_AT_ONCE, PAGES_PER_MINUTE, SHOP_AT_ONCE,
+    tokens, unverified,
 };
 use crate::{delivery, events, intake};
 
@@ -131,7 +131,7 @@ pub fn all() -> Vec<Allowance> {
         ),
         allowance(
             "deliveries of all shops, while any is accepted",
-            setting("STOREFRONT_TOTAL_RATE_PER_SECOND"),
+            format!("{OF_ALL_SHOPS} times that of one, without `STOREFRONT_SHOPS`"),
             "payments",
             "429; `waybill refused`",
         ),

@@ -34,10 +34,14 @@ const ABOUT: &str = "Waybill takes the webhooks of a storefront and of a payment
      methods 405. Fields may be added to any answer: pass over what you do not know.";
 
 /// The groups of operations, in the order in which they are shown.
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     (
         "Webhooks",
         "What the providers send. Signed over the raw body; accepted once committed.",
+    ),
+    (
+        "Connections",
+        "The providers that are connected, beside those that the settings name.",
     ),
     (
         "Orders",

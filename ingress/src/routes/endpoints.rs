@@ -148,6 +148,13 @@ impl<N: Needs + Send> FromRequestParts<Arc<App>> for OfAllShops<N> {
     }
 }
 
+impl<N> OfAllShops<N> {
+    /// The name of the key.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
 impl<N: Needs> Input for OfAllShops<N> {
     fn describe(operation: Operation) -> Operation {
         operation
@@ -314,7 +321,7 @@ impl Author {
     fn of(app: &Arc<App>, key: &OfAllShops<EndpointsWrite>) -> Self {
         Author {
             app: app.clone(),
-            actor: format!("key:{}", key.0.name),
+            actor: format!("key:{}", key.name()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod auth;
 mod checkout;
+mod connections;
 mod deliveries;
 mod device;
 mod discovery;
@@ -46,7 +47,7 @@ enum Guard {
 }
 
 /// All routes, in the order in which they are described.
-fn groups() -> [(Guard, Vec<Operation>); 16] {
+fn groups() -> [(Guard, Vec<Operation>); 17] {
     [
         (Guard::Nothing, webhooks::routes()),
         (Guard::Nothing, checkout::routes()),
@@ -57,6 +58,7 @@ fn groups() -> [(Guard, Vec<Operation>); 16] {
         (Guard::Nothing, events::routes()),
         (Guard::Nothing, deliveries::routes()),
         (Guard::Nothing, endpoints::routes()),
+        (Guard::Nothing, connections::routes()),
         (Guard::Login, device::routes()),
         (Guard::Login, auth::routes()),
         (Guard::Login, templates::routes()),

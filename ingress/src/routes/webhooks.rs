@@ -67,13 +67,6 @@ const PAYMENT: &str = "/api/webhooks/payment";
 const STOREFRONT_OF: &str = "/api/webhooks/storefront/{connection}";
 const PAYMENT_OF: &str = "/api/webhooks/payment/{connection}";
 
-const STOREFRONT_BODIES: [&str; 4] = [
-    "StorefrontOrder",
-    "CustomerDataRequest",
-    "CustomerRedaction",
-    "ShopRedaction",
-];
-
 /// The connection of an address.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -95,7 +88,12 @@ pub fn routes() -> Vec<Operation> {
             acted_on(|kind| matches!(kind, Kind::Order(_) | Kind::Privacy(_)))
         ))
         .in_header::<Headers>()
-        .takes(&bodies::any(STOREFRONT_BODIES))
+        .takes(&bodies::any([
+            "StorefrontOrder",
+            "CustomerDataRequest",
+            "CustomerRedaction",
+            "ShopRedaction",
+        ]))
         .errors(&OF_THE_STOREFRONT);
     let payment = post(PAYMENT, payment)
         .is("receivePaymentEvent", "An event of the payment provider")
@@ -107,7 +105,7 @@ pub fn routes() -> Vec<Operation> {
         .takes(&bodies::any(["PaymentEvent"]))
         .errors(&OF_A_PAYMENT);
     let of_connection = |it: Operation| {
-        it.about("The same at the address of a connection, which only its own secret opens.")
+        it.about("The same at the address of a connection, with the same bodies. Only the secret of the connection opens it.")
             .in_path::<Connection>()
             .errors(&[Error::ConnectionUnknown])
     };
@@ -118,7 +116,6 @@ pub fn routes() -> Vec<Operation> {
         )
         .needs("storefrontSignature")
         .in_header::<Headers>()
-        .takes(&bodies::any(STOREFRONT_BODIES))
         .errors(&OF_THE_STOREFRONT);
     let to_payment = of_connection(post(PAYMENT_OF, self::payment))
         .is(
@@ -126,7 +123,6 @@ pub fn routes() -> Vec<Operation> {
             "An event of a connected payment provider",
         )
         .needs("paymentSignature")
-        .takes(&bodies::any(["PaymentEvent"]))
         .errors(&OF_A_PAYMENT);
     let of_a_delivery = |it: Operation| {
         it.answers::<Accepted>(200, "It is committed, or needs not be.")

@@ -8,9 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use config::connection::{PaymentConnection, StorefrontConnection};
 use config::{Config, Mode, Settings};
 use domain::connection::DEFAULT;
-use domain::job::Source;
 use domain::pause::Target;
-use domain::time::Timestamp;
 use operators::connections::{self as flow, Means, NewApi, Refused, Rotation, Wanted};
 use operators::pauses;
 use platform::clock::Clock;
@@ -18,10 +16,7 @@ use platform::token::Token;
 use platform::{terminal, zone};
 use process::clients::Clients;
 use process::registry;
-use providers::{ProbeError, Probed};
-use serde::Serialize;
-use store::connections::{self, Connection, Side};
-use store::signing_secrets;
+use store::connections::{Connection, Overview, Side};
 use store::sql::Db;
 
 use crate::age;
@@ -236,7 +231,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
     flow::add(db, author.by(Clock::system().now()), &means, wanted)
         .await
         .map_err(refused)?;
-    let shown = Shown::find(settings, db, &name).await?;
+    let shown = find(settings, db, &name).await?;
     table::show(arguments.json, &shown, || {
         format!(
             "Connection {name} is added. Its provider posts to:\n{}\n",
@@ -245,125 +240,43 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
     })
 }
 
-/// A connection as it is shown.
-#[derive(Serialize)]
-struct Shown {
-    name: String,
-    side: Side,
-    provider: String,
-    shops: Vec<String>,
-    account: Option<String>,
-    payments: Option<String>,
-    rate: Option<i64>,
-    api_url: Option<String>,
-    address: String,
-    /// ok, paused, or why its secrets cannot be read here.
-    state: String,
-    secrets: Vec<ShownSecret>,
-    created_at: Timestamp,
-    changed_at: Timestamp,
+async fn all(settings: &Settings, db: &Db) -> Result<Vec<Overview>> {
+    let keys = Config::secrets_keys(settings)?;
+    let public_url = Config::public_url(settings)?;
+    let now = Clock::system().now();
+    Ok(flow::overviews(db, &keys, &public_url, now).await?)
 }
 
-#[derive(Serialize)]
-struct ShownSecret {
-    fingerprint: String,
-    verified_at: Option<Timestamp>,
-    /// Until when it is accepted, if it is a former one.
-    until: Option<Timestamp>,
+async fn find(settings: &Settings, db: &Db, name: &str) -> Result<Overview> {
+    let mut all = all(settings, db).await?.into_iter();
+    all.find(|it| it.name == name)
+        .ok_or_else(|| refused(Refused::Unknown))
 }
 
-impl Shown {
-    async fn all(settings: &Settings, db: &Db) -> Result<Vec<Self>> {
-        let keys = Config::secrets_keys(settings)?;
-        let public_url = Config::public_url(settings)?;
-        let verified = signing_secrets::verified_at(db).await?;
-        let now = Clock::system().now();
-        let paused = store::pauses::in_force(db, now).await?;
-        let all = connections::all(db).await?;
-        let standing = all.into_iter().filter(|it| it.removed_at.is_none());
-        let shown = standing.map(|it| {
-            let source = match it.side {
-                Side::Storefront => Source::Storefront,
-                Side::Payment => Source::Payment,
-            };
-            let opened = it
-                .sealed
-                .as_ref()
-                .map(|sealed| sealed.open(&keys, &it.name));
-            let is_paused = paused
-                .iter()
-                .any(|pause| pause.target == Target::Connection(it.name.clone()));
-            let state = match opened {
-                _ if is_paused => "paused".to_owned(),
-                Some(Ok(_)) => "ok".to_owned(),
-                Some(Err(why)) => why.to_string(),
-                None => "without secrets".to_owned(),
-            };
-            let secrets = it
-                .fingerprints
-                .iter()
-                .enumerate()
-                .map(|(place, fingerprint)| ShownSecret {
-                    verified_at: verified.get(&(source, fingerprint.clone())).copied(),
-                    fingerprint: fingerprint.clone(),
-                    until: it.former_until.filter(|_| place > 0),
-                });
-            Shown {
-                address: format!(
-                    "{public_url}/api/webhooks/{}/{}",
-                    source.into_str(),
-                    it.name
-                ),
-                secrets: secrets.collect(),
-                state,
-                name: it.name,
-                side: it.side,
-                provider: it.provider,
-                shops: it.shops,
-                account: it.account,
-                payments: it.payments,
-                rate: it.rate,
-                api_url: it.api_url,
-                created_at: it.created_at,
-                changed_at: it.changed_at,
-            }
-        });
-        Ok(shown.collect())
+fn whose(it: &Overview) -> String {
+    match (&it.account, it.shops.as_slice()) {
+        (Some(account), _) => account.clone(),
+        (None, []) => "-".to_owned(),
+        (None, [only]) => only.clone(),
+        (None, [first, ..]) => format!("{first} and {} more", it.shops.len() - 1),
     }
+}
 
-    async fn find(settings: &Settings, db: &Db, name: &str) -> Result<Self> {
-        let found = Self::all(settings, db)
-            .await?
-            .into_iter()
-            .find(|it| it.name == name);
-        found.ok_or_else(|| refused(Refused::Unknown))
-    }
-
-    fn whose(&self) -> String {
-        match (&self.account, self.shops.as_slice()) {
-            (Some(account), _) => account.clone(),
-            (None, []) => "-".to_owned(),
-            (None, [only]) => only.clone(),
-            (None, [first, ..]) => format!("{first} and {} more", self.shops.len() - 1),
-        }
-    }
-
-    fn verified(&self) -> String {
-        let last = self.secrets.iter().filter_map(|it| it.verified_at).max();
-        last.map_or("never".to_owned(), zone::minute)
-    }
+fn verified(it: &Overview) -> String {
+    let last = it.secrets.iter().filter_map(|it| it.verified_at).max();
+    last.map_or("never".to_owned(), zone::minute)
 }
 
 async fn list(settings: &Settings, db: &Db, json: bool) -> Result<()> {
-    let all = Shown::all(settings, db).await?;
+    let all = all(settings, db).await?;
     let rows = all.table(&[
         ("NAME", &|it| it.name.clone()),
         ("PROVIDER", &|it| it.provider.clone()),
-        ("SHOP OR ACCOUNT", &Shown::whose),
+        ("SHOP OR ACCOUNT", &whose),
         ("API", &|it| {
             it.api_url.as_ref().map_or("no", |_| "yes").to_owned()
         }),
-        ("VERIFIED LAST", &Shown::verified),
+        ("VERIFIED LAST", &verified),
         ("STATE", &|it| it.state.clone()),
     ]);
     table::show(json, &all, || {
@@ -372,7 +285,7 @@ async fn list(settings: &Settings, db: &Db, json: bool) -> Result<()> {
 }
 
 async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
-    let it = Shown::find(settings, db, &arguments.name).await?;
+    let it = find(settings, db, &arguments.name).await?;
     let secrets: Vec<String> = it
         .secrets
         .iter()
@@ -448,7 +361,7 @@ async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Res
 }
 
 async fn pause(settings: &Settings, db: &Db, arguments: &PauseArguments) -> Result<()> {
-    let it = Shown::find(settings, db, &arguments.name).await?;
+    let it = find(settings, db, &arguments.name).await?;
     let clock = Clock::system();
     let author = arguments.operator.author(settings, db).await?;
     let now = clock.now();
@@ -489,7 +402,7 @@ async fn remove(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Re
 }
 
 async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
-    let it = Shown::find(settings, db, &arguments.name).await?;
+    let it = find(settings, db, &arguments.name).await?;
     let config = Config::load(settings, Mode::Development)?;
     let clock = Clock::system();
     let connections = registry::read(&config, db, &clock).await?;
@@ -516,7 +429,7 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
             client.probe().await
         }
     };
-    let said = probed(answer);
+    let said = flow::accepts_token(answer);
     if arguments.json {
         let error = said.as_ref().err().map(ToString::to_string);
         table::print_json(
@@ -530,18 +443,6 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
             it.name
         )),
         Err(why) => bail!("the API of {} {why}", it.name),
-    }
-}
-
-fn probed(answer: Result<Probed, ProbeError>) -> Result<(), String> {
-    match answer {
-        Ok(Probed {
-            status: status @ (401 | 403),
-            ..
-        }) => Err(format!("does not accept its token: it answered {status}")),
-        Ok(Probed { status, .. }) if status >= 500 => Err(format!("answered {status}")),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
     }
 }
 

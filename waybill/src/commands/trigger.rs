@@ -141,8 +141,7 @@ fn judge(
         status if status.is_success() || (status == StatusCode::CONFLICT && is_here) => Ok(()),
         StatusCode::TOO_MANY_REQUESTS if is_storefront => bail!(
             "the service answered {status}: more came at once than STOREFRONT_RATE_PER_SECOND of \
-             the service allows for a shop, or STOREFRONT_TOTAL_RATE_PER_SECOND for all shops; 0 is \
-             no limit"
+             the service allows for a shop, or 50 times as many for all; 0 is no limit"
         ),
         StatusCode::TOO_MANY_REQUESTS => bail!(
             "the service answered {status}: more came at once than PAYMENT_RATE_PER_SECOND of the \

@@ -127,7 +127,7 @@ spec:
                   items:
                     {{- $optional := list "SMTP_URL" "PRIVACY_EXPORT_S3_ACCESS_KEY_ID" "PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY" "OTEL_EXPORTER_OTLP_HEADERS" }}
                     {{- if has .component (list "ingress" "orders" "payments") }}
-                    {{- $optional = concat $optional (list "STOREFRONT_API_TOKEN" "PAYMENT_API_KEY") }}
+                    {{- $optional = concat $optional (list "STOREFRONT_API_TOKEN" "PAYMENT_API_KEY" "SECRETS_KEY") }}
                     {{- end }}
                     {{- if eq .component "ingress" }}
                     {{- $optional = append $optional "GITHUB_CLIENT_SECRET" }}

@@ -117,29 +117,6 @@ fn payment_providers() -> String {
 }
 
 /// What `waybill connect` says of each provider.
-fn setup() -> String {
-    let storefronts = STOREFRONTS.iter().map(|it| (it.setting, it.setup));
-    let payments = PAYMENTS.iter().map(|it| (it.setting, it.setup));
-    let rows = storefronts.chain(payments).map(|(setting, setup)| {
-        let or_none = |text: Option<&str>| plain(text.unwrap_or("-"));
-        vec![
-            code(setting),
-            plain(setup.page),
-            plain(setup.secret),
-            or_none(setup.on_failures),
-            or_none(setup.beware),
-        ]
-    });
-    let head = [
-        "setting",
-        "where the URL goes",
-        "the signing secret",
-        "after answers that are not 2xx",
-        "beware",
-    ];
-    table(&head, rows)
-}
-
 /// What operators are notified of (W), and what Prometheus is (P).
 fn conditions() -> String {
     let rows = Condition::ALL.into_iter().map(|condition| {
@@ -330,7 +307,6 @@ async fn tables() -> Vec<Table> {
         table("conditions", conditions()),
         table("storefronts", storefronts()),
         table("topics", topics()),
-        table("setup", setup()),
         table("payment providers", payment_providers()),
         table("error codes", codes()),
         table("metrics of every process", metrics(By::Every)),

@@ -69,7 +69,7 @@ pub fn secrets(mode: Mode) -> BTreeSet<&'static str> {
 fn a_process_reads_no_secret_that_it_does_not_need() {
     let all = secrets(Mode::Production).len();
     assert_eq!(secrets(Mode::Worker(Queue::Orders)).len(), all - 3);
-    assert_eq!(secrets(Mode::Worker(Queue::Privacy)).len(), all - 5);
+    assert_eq!(secrets(Mode::Worker(Queue::Privacy)).len(), all - 6);
 }
 
 #[test]

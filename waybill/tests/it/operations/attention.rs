@@ -172,11 +172,11 @@ async fn of_each_condition_that_is_made_on_purpose_operators_are_notified_once_b
         "update jobs set state = 'done', finished_at = run_at, last_error = 'it is of the test mode'
          where kind = 'payment_intent.succeeded'",
         "insert into refused_deliveries
-             (hour_at, source, profile, reason, signature, header, advice, status, deliveries,
+             (hour_at, source, connection, profile, reason, signature, header, advice, status, deliveries,
               first_at, last_at, headers)
-         values (1800000000000, 'payment', 'generic', 'rate', '', '', 'PAYMENT_RATE_PER_SECOND', 429, 3,
+         values (1800000000000, 'payment', '', 'generic', 'rate', '', '', 'PAYMENT_RATE_PER_SECOND', 429, 3,
                  1800000000000, 1800000000000, ''),
-                (1800000000000, 'storefront', 'generic', 'signature', 'mismatch', '', '', 401, 70,
+                (1800000000000, 'storefront', '', 'generic', 'signature', 'mismatch', '', '', 401, 70,
                  1800000000000, 1800000000000, '')",
         "insert into shapes (source, shop, kind, member, state, deliveries, first_at, last_at)
          values ('storefront', 'shop.example', 'orders/paid', 'total_price', 'missing', 1, 1800000000000, 1800000000000)",

@@ -615,13 +615,6 @@ async fn all_shops_together_have_a_limit_as_long_as_they_are_not_listed() {
     let listed = limited().setting("STOREFRONT_SHOPS", &listed).start().await;
     assert_eq!(taken_at_once(&listed, 130).await, 130);
     listed.stop().await;
-
-    let chosen = limited()
-        .setting("STOREFRONT_TOTAL_RATE_PER_SECOND", "3")
-        .start()
-        .await;
-    assert_eq!(taken_at_once(&chosen, 20).await, 6);
-    chosen.stop().await;
 }
 
 /// The lines of a log that have this message.

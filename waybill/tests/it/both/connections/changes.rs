@@ -487,3 +487,102 @@ async fn the_erasure_of_a_shop_takes_its_secrets_along() {
     assert_eq!(service.jobs(State::Dead).await, 0);
     service.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_with_the_scope_does_the_same_by_the_api() {
+    let service = with_connections().start().await;
+    let rights =
+        |scopes: &[domain::api_key::Scope], shops: Option<Vec<String>>| domain::api_key::Rights {
+            scopes: Some(scopes.to_vec()),
+            shops: domain::api_key::Shops(shops),
+        };
+    let (reads, writes) = (
+        domain::api_key::Scope::ConnectionsRead,
+        domain::api_key::Scope::ConnectionsWrite,
+    );
+    let reader = service.api_key_for("reader", &rights(&[reads], None)).await;
+    let writer = service
+        .api_key_for("writer", &rights(&[reads, writes], None))
+        .await;
+    let of_a_shop = service
+        .api_key_for("till", &rights(&[reads, writes], Some(vec![A.to_owned()])))
+        .await;
+    let asked = async |key: &str, method: &str, path: &str, body: Value| {
+        let request = match method {
+            "GET" => service.get(path),
+            "DELETE" => service.delete(path),
+            _ => service.post_to(path).json(&body),
+        };
+        let answer = request.bearer_auth(key).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        assert!(
+            !text.contains(SECRET_A) && !text.contains(SECRET_B),
+            "{text}"
+        );
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    };
+    let new = serde_json::json!({"name": "shop-a", "provider": "generic", "shops": [A], "secret": SECRET_A});
+    let (all, one) = ("/api/connections", "/api/connections/shop-a");
+    for key in [&reader, &of_a_shop] {
+        assert_eq!(asked(key, "POST", all, new.clone()).await.0, 403);
+    }
+    let (status_of, added) = asked(&writer, "POST", all, new.clone()).await;
+    assert_eq!(status_of, 201);
+    assert_eq!(
+        added["address"],
+        format!("{}/api/webhooks/storefront/shop-a", service.url)
+    );
+    assert_eq!(asked(&writer, "POST", all, new.clone()).await.0, 409);
+    let mut wrong = new.clone();
+    (wrong["name"], wrong["provider"]) = ("shop-b".into(), "nobody".into());
+    let (status_of, why) = asked(&writer, "POST", all, wrong).await;
+    assert_eq!(status_of, 422);
+    assert!(
+        why["detail"].as_str().unwrap().contains("no provider"),
+        "{why}"
+    );
+    eventually("it is known", async || knows(&service, "shop-a")).await;
+    assert_eq!(status(&service, &order(1, A, SECRET_A)).await, 200);
+    let rotation = serde_json::json!({"secret": SECRET_B, "overlap_seconds": 0});
+    let (status_of, rotated) =
+        asked(&writer, "POST", "/api/connections/shop-a/rotate", rotation).await;
+    assert_eq!(
+        (status_of, rotated["secrets"].as_array().unwrap().len()),
+        (200, 1)
+    );
+    eventually("the new secret alone is accepted", async || {
+        status(&service, &order(2, A, SECRET_B)).await == 200
+            && status(&service, &order(3, A, SECRET_A)).await == 401
+    })
+    .await;
+    let pause = serde_json::json!({"seconds": 60});
+    assert_eq!(
+        asked(&writer, "POST", "/api/connections/shop-a/pause", pause)
+            .await
+            .1["state"],
+        "paused"
+    );
+    let none = serde_json::json!({});
+    assert_eq!(
+        asked(
+            &writer,
+            "POST",
+            "/api/connections/shop-a/resume",
+            none.clone()
+        )
+        .await
+        .1["state"],
+        "ok"
+    );
+    let tested = asked(&writer, "POST", "/api/connections/shop-a/test", none).await;
+    assert_eq!(
+        (tested.0, tested.1["accepted"].clone()),
+        (200, Value::Bool(false))
+    );
+    let listed = asked(&reader, "GET", all, Value::Null).await.1;
+    assert_eq!(listed["connections"][0]["name"], "shop-a");
+    assert_eq!(asked(&writer, "DELETE", one, Value::Null).await.0, 204);
+    assert_eq!(asked(&reader, "GET", one, Value::Null).await.0, 404);
+    service.stop().await;
+}

@@ -17,7 +17,7 @@ const ROWS: i64 = 4_000;
 const MANY_ROWS: i64 = 20_000;
 
 /// Tables that may be read whole, and why they stay small.
-const SMALL: [(&str, &str); 20] = [
+const SMALL: [(&str, &str); 22] = [
     ("api_keys", "an operator makes each key"),
     (
         "attention",
@@ -27,6 +27,14 @@ const SMALL: [(&str, &str); 20] = [
     ("backups", "one row"),
     ("broker_cursor", "one row"),
     ("bulk_operations", "an operator begins each operation"),
+    (
+        "connection_shops",
+        "an operator or a program adds each connection",
+    ),
+    (
+        "connections",
+        "an operator or a program adds each connection",
+    ),
     ("console_sessions", "operators who are signed in"),
     ("endpoints", "an operator or a program adds each endpoint"),
     ("event_head", "one row"),

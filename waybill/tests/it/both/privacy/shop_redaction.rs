@@ -106,9 +106,9 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     let named = |id: i64| format!("{shop}-{id}");
     let hour_at = service.clock().now().0 + base;
     let refused = format!(
-        "insert into refused_deliveries (hour_at, source, profile, reason, signature, header,
+        "insert into refused_deliveries (hour_at, source, connection, profile, reason, signature, header,
              advice, status, deliveries, first_at, last_at, headers, shop)
-         values ({hour_at}, 'storefront', 'generic', 'signature', 'missing', '', '', 401, 1, 1, 1, '',
+         values ({hour_at}, 'storefront', '', 'generic', 'signature', 'missing', '', '', 401, 1, 1, 1, '',
              '{shop}')"
     );
     service.execute(statement(refused)).await;

@@ -5,12 +5,35 @@ use platform::crash_point::Moment;
 
 use super::table::{Area, Target, targets};
 use super::world::World;
+use crate::both::connections::KEY;
 use crate::support::storm::count;
 
 /// The command of each transaction, in a sequence in which each may follow those before it.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("operators::api_keys::create", &["keys", "create", "till"]),
     ("operators::api_keys::revoke", &["keys", "revoke", "till"]),
+    (
+        "operators::connections::add",
+        &[
+            "connections",
+            "add",
+            "shop-b",
+            "--provider",
+            "generic",
+            "--shop",
+            "b.example",
+            "--secret-file",
+            "SECRET",
+        ],
+    ),
+    (
+        "operators::connections::rotate",
+        &["connections", "rotate", "shop-b", "--secret-file", "OTHER"],
+    ),
+    (
+        "operators::connections::remove",
+        &["connections", "remove", "shop-b"],
+    ),
     (
         "operators::endpoints::add",
         &["endpoints", "add", "http://127.0.0.1:9/hook"],
@@ -72,7 +95,7 @@ const AUDITED: &str = "select count(*) as n from audit";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_dies_has_changed_everything_or_nothing() {
-    let mut world = World::new(Area::Commands, &[]).await;
+    let mut world = World::new(Area::Commands, &[("SECRETS_KEY", KEY)]).await;
     // Which provider the accounts belong to is recorded by the first process.
     world.recover().await;
     let targets = targets(Area::Commands);
@@ -84,6 +107,7 @@ async fn a_command_that_dies_has_changed_everything_or_nothing() {
         for word in &mut words {
             match word.as_str() {
                 "ENDPOINT" => *word = only_id(&world, "select id from endpoints").await,
+                "SECRET" | "OTHER" => *word = secret_file(&world, word),
                 "LICENSE" => *word = only_id(&world, "select id from licenses").await,
                 _ => {}
             }
@@ -115,6 +139,13 @@ async fn a_command_that_dies_has_changed_everything_or_nothing() {
         assert_eq!(count(&world.db, sql).await, rows, "{table}");
     }
     world.db.close().await;
+}
+
+/// A file with a signing secret of its own.
+fn secret_file(world: &World, name: &str) -> String {
+    let path = world.backend.folder().join(name);
+    std::fs::write(&path, format!("the signing secret {name}")).unwrap();
+    path.display().to_string()
 }
 
 async fn only_id(world: &World, sql: &'static str) -> String {

@@ -158,6 +158,9 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("workers::attention::notify", Starts, Both),
     ("operators::api_keys::create", Commands, Both),
     ("operators::api_keys::revoke", Commands, Both),
+    ("operators::connections::add", Commands, Both),
+    ("operators::connections::remove", Commands, Both),
+    ("operators::connections::rotate", Commands, Both),
     ("operators::endpoints::add", Commands, Both),
     ("operators::endpoints::change", Commands, Both),
     ("operators::endpoints::rotate", Commands, Both),
@@ -196,6 +199,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("flows::orders::codes::new_link", ONE_CHANGE),
     ("flows::orders::give_back::give_back", ONE_CHANGE),
     ("operators::attention::acknowledge", ONE_CHANGE),
+    (
+        "operators::connections::reseal",
+        "A transaction for each connection, as of a rotation; run again it goes on with those that are left.",
+    ),
     ("operators::fields::show", ONE_CHANGE),
     (
         "operators::operations::batch",
