@@ -208,6 +208,8 @@ pub enum Done {
     LicenceResumed,
     LicenceRevoked,
     Entered,
+    ConnectionAdded,
+    ConnectionRotated,
     /// A secret was shown before.
     Shown,
     /// It has changed since it was seen, so nothing was done.
@@ -259,6 +261,12 @@ impl Done {
             Done::Suspended => "The licence is suspended. It does not count until it is resumed.",
             Done::LicenceResumed => "The licence counts again.",
             Done::LicenceRevoked => "The licence was revoked for good.",
+            Done::ConnectionAdded => {
+                "The connection was added. All processes know it within a second."
+            }
+            Done::ConnectionRotated => {
+                "The connection has another secret. The former one is accepted for three days more."
+            }
             Done::Entered => "The request was entered. It must be done within 30 days from now.",
             Done::Shown => {
                 "This was done before. A secret is shown once; whoever did not store it makes another one."

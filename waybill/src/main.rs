@@ -107,7 +107,7 @@ enum Command {
     /// Let a queue, calls to a provider, a shop, or the notification of a condition wait
     #[command(subcommand)]
     Pauses(pauses::Command),
-    /// Connections with providers, each with its own secret, shops and API: add, list, rotate, remove, test
+    /// Providers that are connected, each with its own secret, shops and API
     #[command(subcommand)]
     Connections(connections::Command),
     /// With which signing secrets of the providers deliveries are verified

@@ -295,15 +295,24 @@ pub async fn rotate(
         Err(_) if new.secret.is_some() => Secret::default(),
         Err(why) => return Err(Refused::Unreadable(why)),
     };
-    if let Some(signing) = &new.secret {
+    // Sent again, it is still so that the connection has this secret.
+    let is_same = new
+        .secret
+        .as_ref()
+        .is_some_and(|it| secret.signing.first() == Some(it));
+    if is_same && new.api.is_none() {
+        connection.sealed = Some(seal(means, name, &secret)?);
+        tx.rollback().await?;
+        return Ok(connection);
+    }
+    if let Some(signing) = new.secret.as_ref().filter(|_| !is_same) {
         let scheme = match connection.side {
             Side::Storefront => StorefrontProfile::named(&connection.provider).map(|it| it.scheme),
             Side::Payment => PaymentProfile::named(&connection.provider).map(|it| it.scheme),
         };
         let unknown = || Refused::Unreadable(Unreadable::Provider(connection.provider.clone()));
         let fingerprints = check_secret(scheme.ok_or_else(unknown)?, signing)?;
-        let keeps =
-            !new.overlap.is_zero() && !secret.signing.is_empty() && secret.signing[0] != *signing;
+        let keeps = !new.overlap.is_zero() && !secret.signing.is_empty();
         secret.signing.truncate(usize::from(keeps));
         secret.signing.insert(0, signing.clone());
         connection.fingerprints.truncate(usize::from(keeps));

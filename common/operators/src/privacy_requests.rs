@@ -11,6 +11,7 @@ use domain::privacy::{Held, PERIOD, Request, Topic};
 use platform::clock::Clock;
 use serde_json::{Map, Value, json};
 use store::audit::By;
+use store::connections;
 use store::customers;
 use store::jobs::{self, NewJob};
 use store::people::{self, Sought};
@@ -95,7 +96,8 @@ pub async fn enter(
         return Err(NotEntered::Nobody);
     }
     if !asked.is_sure && !is_known(db, &request).await? {
-        let is_foreign = !place.shops.is_empty() && !place.shops.contains(&shop);
+        let is_listed = place.shops.is_empty() || place.shops.contains(&shop);
+        let is_foreign = !is_listed && !connections::has_shop(place.db, &shop).await?;
         let foreign = if is_foreign {
             ", which is not one of STOREFRONT_SHOPS"
         } else {

@@ -286,6 +286,14 @@ pub async fn paying_for(db: &Db, shop: &str) -> Result<BTreeSet<String>> {
     Ok(of_shop)
 }
 
+/// Whether a shop has a connection of its own.
+pub async fn has_shop(db: &Db, shop: &str) -> Result<bool> {
+    db.query("select connection from connection_shops where shop = $1")
+        .bind(shop)
+        .is_any()
+        .await
+}
+
 /// Lets no other transaction that takes this lock add a connection until this one ends.
 pub async fn lock_all(tx: &mut Tx) -> Result<()> {
     tx.lock(LOCK).await
@@ -405,10 +413,14 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str, until: Timestamp, now: Timesta
         .all(|row| row.get("connection"))
         .await?;
     for name in names {
+        tx.query("delete from connection_shops where shop = $1 and connection = $2")
+            .bind(shop)
+            .bind(name.as_str())
+            .done()
+            .await?;
         let Some(mut connection) = lock(tx, &name).await? else {
             continue;
         };
-        connection.shops.retain(|it| it != shop);
         connection.changed_at = now;
         if connection.shops.is_empty() {
             connection.remove(now);

@@ -535,7 +535,7 @@ macro_rules! summaries {
     };
     ($tables:literal, $which:literal) => {
         concat!(
-            "select jobs.id, queue, jobs.kind, source, jobs.shop, external_id, object_id, api_version,
+            "select jobs.id, queue, jobs.kind, source, jobs.shop, external_id, object_id, api_version, connection,
                     state, attempts, run_at, last_error, trace, traceparent, jobs.created_at,
                     finished_at, discarded_at, cast(length(body) as bigint) as body_bytes
              from ",
@@ -560,6 +560,8 @@ pub struct Summary {
     pub object_id: Option<String>,
     /// The version of the provider's API that the delivery names.
     pub api_version: Option<String>,
+    /// The connection by which it came, or that the work is for; null for the one that the settings make.
+    pub connection: Option<String>,
     pub state: String,
     pub attempts: i64,
     pub run_at: Timestamp,

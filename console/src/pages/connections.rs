@@ -87,7 +87,11 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let act = |role, what, label, word: &str, asks| {
         let button = Button {
             asks,
-            ..Button::does(label, format!("{}/{word}", page(&it.name)), Vec::new())
+            ..Button::does(
+                label,
+                format!("{}/{word}", page(&it.name)),
+                vec![("id", visit.new_id().to_string())],
+            )
         };
         Act::of(
             &visit,
@@ -238,7 +242,9 @@ pub async fn add(write: Write<Owner>) -> Result<Response, Error> {
     };
     let parts = write.parts();
     match flow::add(&parts.db, write.by(), &means(&write), wanted).await {
-        Ok(()) => Ok(act::see(&page(&name), Done::Begun)),
+        Ok(()) => Ok(act::see(&page(&name), Done::ConnectionAdded)),
+        // Sent again, or somebody else was first.
+        Err(Refused::NameTaken) => Ok(act::see(&page(&name), Done::Changed)),
         Err(why) => Err(refused(why)),
     }
 }
@@ -262,7 +268,7 @@ fn refused(why: Refused) -> Error {
 pub async fn pause(write: Write<Operator>) -> Result<Response, Error> {
     let name = write.path("name").to_owned();
     let (parts, by) = (write.parts(), write.by());
-    let (id, until) = (parts.clock.id(), by.now.plus(PAUSE));
+    let (id, until) = (write.fields.read("id")?, by.now.plus(PAUSE));
     match pauses::begin(&parts.db, by, id, Target::Connection(name.clone()), until).await {
         Ok(_) => Ok(act::see(&page(&name), Done::Begun)),
         Err(pauses::Refused::Database(error)) => Err(error.into()),
@@ -316,7 +322,7 @@ pub async fn rotate(write: Write<Owner>) -> Result<Response, Error> {
     };
     let db = &write.parts().db;
     match flow::rotate(db, write.by(), &means(&write), &name, rotation).await {
-        Ok(_) => Ok(act::see(&page(&name), Done::Begun)),
+        Ok(_) => Ok(act::see(&page(&name), Done::ConnectionRotated)),
         Err(why) => Err(refused(why)),
     }
 }

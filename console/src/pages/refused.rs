@@ -26,6 +26,9 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         ("Last", &|it| Cell::time(it.last_at)),
         ("Count", &|it| Cell::Number(it.deliveries)),
         ("Provider", &|it| Cell::text(it.source.as_str())),
+        ("Connection", &|it| {
+            Cell::maybe(Some(it.connection.as_str()).filter(|it| !it.is_empty()))
+        }),
         ("Why", &|it| {
             Cell::text(refused_deliveries::why(&it.reason, &it.signature))
         }),

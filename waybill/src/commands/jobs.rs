@@ -342,6 +342,7 @@ pub fn describe(job: &Summary) -> String {
     facts.fact("state", state(job));
     facts.fact("source", job.source.clone());
     facts.fact("shop", or_none(job.shop.as_ref()));
+    facts.fact("connection", or_none(job.connection.as_ref()));
     facts.fact("delivery id", or_none(job.external_id.as_ref()));
     facts.fact("object id", or_none(job.object_id.as_ref()));
     facts.fact("API version", or_none(job.api_version.as_ref()));

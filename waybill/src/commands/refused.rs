@@ -92,6 +92,9 @@ fn list(refused: &[Refused], now: Timestamp) -> String {
 /// What is known of the latest one.
 fn came(it: &Refused) -> String {
     let mut parts = vec![format!("profile {}", it.profile)];
+    if !it.connection.is_empty() {
+        parts.push(format!("connection {}", it.connection));
+    }
     if !it.headers.is_empty() {
         parts.push(format!("with {}", it.headers));
     }

@@ -18,6 +18,7 @@ use store::jobs::{self, Summary};
 use store::{api_keys, endpoints, licenses, pauses, privacy_requests};
 use uuid::Uuid;
 
+use crate::both::connections;
 use crate::support::console::{Console, Session, role};
 use crate::support::operator::{dead_orders, refused, said};
 use crate::support::requests;
@@ -73,6 +74,10 @@ async fn state(service: &Service) -> Vec<String> {
         let until = endpoint.former_secret_until;
         all.push(format!("{} {} {until:?}", endpoint.id, endpoint.state));
     }
+    for connection in store::connections::all(db).await.unwrap() {
+        let secrets = connection.fingerprints.join(" ");
+        all.push(format!("{} {secrets}", connection.name));
+    }
     for pause in pauses::known(db, service.clock().now()).await.unwrap() {
         all.push(format!(
             "{} {:?} {:?}",
@@ -104,7 +109,7 @@ struct Case {
 impl Case {
     fn at(&self) -> String {
         let id = self.id.map_or_else(String::new, |id| id.to_string());
-        self.path.replace("{id}", &id)
+        self.path.replace("{id}", &id).replace("{name}", "shop-b")
     }
 }
 
@@ -208,6 +213,33 @@ async fn cases(service: &Service) -> Vec<Case> {
             ("types", "order.*".to_owned()),
         ],
     });
+    all.push(Case {
+        path: "/connections/add",
+        id: None,
+        fields: vec![
+            ("name", "shop-c".to_owned()),
+            ("provider", "generic".to_owned()),
+            ("shops", "c.example".to_owned()),
+            ("secret", "the signing secret of shop c".to_owned()),
+        ],
+    });
+    let new = connections::storefront("shop-b", connections::B, connections::SECRET_B);
+    connections::add(service, [new]).await;
+    for path in [
+        "/connections/{name}/pause",
+        "/connections/{name}/resume",
+        "/connections/{name}/rotate",
+        "/connections/{name}/remove",
+    ] {
+        all.push(Case {
+            path,
+            id: None,
+            fields: vec![
+                ("id", service.clock().id().to_string()),
+                ("secret", "another signing secret of shop b".to_owned()),
+            ],
+        });
+    }
     for path in [
         "/endpoints/{id}/test",
         "/endpoints/{id}/pause",
@@ -408,8 +440,8 @@ async fn operation(service: &Service, id: Uuid) -> Operation {
 
 #[tokio::test]
 async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once() {
-    let service = service().without_workers().manual_clock().start().await;
-    let mut service = service;
+    let service = connections::with_connections().without_workers();
+    let mut service = service.manual_clock().start().await;
     let console = service.console().await;
     let all = cases(&service).await;
     let table = console::writes().roles;
@@ -505,7 +537,9 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
 
 #[tokio::test]
 async fn where_the_console_is_read_only_nobody_writes() {
-    let service = service().without_workers().manual_clock();
+    let service = connections::with_connections()
+        .without_workers()
+        .manual_clock();
     let mut service = service.setting("CONSOLE_READ_ONLY", "true").start().await;
     let console = service.console().await;
     let all = cases(&service).await;

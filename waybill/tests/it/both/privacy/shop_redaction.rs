@@ -112,6 +112,10 @@ async fn fill(service: &Service, shop: &str, base: i64) {
              '{shop}')"
     );
     service.execute(statement(refused)).await;
+    let connected = format!(
+        "insert into connection_shops (shop, connection, added_at) values ('{shop}', 'one of {shop}', 0)"
+    );
+    service.execute(statement(connected)).await;
     let waiting = Waiting {
         event_id: service.clock().id(),
         position: 1,
