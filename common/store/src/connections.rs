@@ -367,11 +367,22 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
              removed_at = excluded.removed_at",
     )
     .await?;
-    tx.query("delete from connection_shops where connection = $1 and shop not in ($2..)")
+    let known: Vec<String> = tx
+        .query("select shop from connection_shops where connection = $1")
         .bind(connection.name.as_str())
-        .bind(connection.shops.clone())
-        .done()
+        .all(|row| row.get("shop"))
         .await?;
+    let gone = known
+        .into_iter()
+        .filter(|it| !connection.shops.contains(it));
+    let gone: Vec<String> = gone.collect();
+    if !gone.is_empty() {
+        tx.query("delete from connection_shops where connection = $1 and shop in ($2..)")
+            .bind(connection.name.as_str())
+            .bind(gone)
+            .done()
+            .await?;
+    }
     let shops = connection.shops.iter().map(|shop| {
         [
             column("shop", shop),

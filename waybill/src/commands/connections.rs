@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use config::connection::{PaymentConnection, StorefrontConnection};
 use config::{Config, Mode, Settings};
 use domain::connection::DEFAULT;
+use domain::job::Queue;
 use domain::pause::Target;
 use operators::connections::{self as flow, Means, NewApi, Refused, Rotation, Wanted};
 use operators::pauses;
@@ -403,7 +404,8 @@ async fn remove(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Re
 
 async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
     let it = find(settings, db, &arguments.name).await?;
-    let config = Config::load(settings, Mode::Development)?;
+    // It needs what a worker needs that calls the provider.
+    let config = Config::load(settings, Mode::Worker(Queue::Orders))?;
     let clock = Clock::system();
     let connections = registry::read(&config, db, &clock).await?;
     let known = connections.now();
