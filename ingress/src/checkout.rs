@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::checkout::{Article, Item};
+use domain::connection::{DEFAULT, bare, of_id, qualified};
 use domain::money::Money;
 use domain::time::Timestamp;
 use flows::outbox::Outbox;
@@ -67,7 +68,6 @@ pub struct Opened {
 }
 
 pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened, Error> {
-    let payment = app.payment.as_ref().ok_or(Error::CheckoutNotSetUp)?;
     let request_key = app.keys.body(&json_of(wish)?);
     let key = caller.idempotency_key.as_ref();
     let key = key.map(|key| app.keys.body(key.as_bytes()));
@@ -87,7 +87,8 @@ pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened
     if is_known {
         is_payable(app, &checkout).await?;
     }
-    resume(app, payment, checkout, wish).await
+    let payment = client(app, of_id(&checkout.pact_id))?;
+    resume(app, &payment, checkout, wish).await
 }
 
 /// Whether the buyer may still be sent to pay.
@@ -113,9 +114,18 @@ async fn start(
     request_key: Uuid,
     wish: &Wish,
 ) -> Result<Checkout, Error> {
-    let items = price(app, wish).await?;
     let id = app.clock.id();
+    // The connection whose payments pay for the shop's orders opens the page.
+    let connections = app.connections.now();
+    let connection = wish
+        .shop
+        .as_deref()
+        .map(|shop| &connections.of_shop(shop).payments);
+    let connection = connection.map_or(DEFAULT, String::as_str);
+    client(app, connection)?;
     let pact_id = format!("pact_{}", id.simple());
+    let pact_id = qualified(connection, &pact_id).into_owned();
+    let items = price(app, wish).await?;
     let checked = session(&pact_id, &items, wish).check();
     checked.map_err(|failure| unpayable(&failure))?;
     let (_, order_id) = checkout_key(&pact_id);
@@ -129,6 +139,15 @@ async fn start(
         items: &items,
     };
     begin(app, &new).await
+}
+
+/// The client of the payment provider of a connection.
+fn client(app: &App, connection: &str) -> Result<Payment, Error> {
+    let connections = app.connections.now();
+    let client = connections
+        .payment(connection)
+        .and_then(|it| app.clients.payment_of(it));
+    client.ok_or(Error::CheckoutNotSetUp)
 }
 
 fn json_of(wish: &Wish) -> Result<Vec<u8>, Error> {
@@ -145,7 +164,12 @@ async fn price(app: &App, wish: &Wish) -> Result<Vec<Item>, Error> {
     let variants = if ids.is_empty() {
         BTreeMap::new()
     } else {
-        let storefront = app.storefront.as_ref();
+        let connections = app.connections.now();
+        let connection = match wish.shop.as_deref() {
+            Some(shop) => connections.of_shop(shop),
+            None => connections.default_storefront(),
+        };
+        let storefront = app.clients.storefront(connection);
         let storefront = storefront.ok_or(CheckoutError::from(CheckoutProblem::NoStorefront))?;
         let variants = storefront.variants(wish.shop.as_deref(), &ids).await;
         variants.map_err(|failure| unavailable(&failure))?
@@ -241,7 +265,7 @@ async fn resume(
         State::Pending => ask(app, payment, &checkout, wish, None).await?,
     };
     Ok(Opened {
-        pact_id: checkout.pact_id,
+        pact_id: bare(&checkout.pact_id).to_owned(),
         order_id: checkout.order_id,
         page,
     })
@@ -323,7 +347,7 @@ fn session(pact_id: &str, items: &[Item], wish: &Wish) -> NewSession {
         success_url: wish.success_url.clone(),
         cancel_url: wish.cancel_url.clone(),
         client_reference_id: wish.client_reference_id.clone(),
-        pact_id: pact_id.to_owned(),
+        pact_id: bare(pact_id).to_owned(),
         customer_email: wish.customer_email.clone(),
     }
 }

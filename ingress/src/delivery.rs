@@ -150,6 +150,11 @@ fn candidates(
     candidates
 }
 
+/// Whether this process cannot read the secrets of a connection. Another process may, so the provider is told to come again.
+fn is_unread(name: &str, secrets: &Secrets) -> bool {
+    name != DEFAULT && secrets.fingerprints().is_empty()
+}
+
 /// The name of a connection as it stands in lists and metrics: empty for the default one.
 fn in_log(name: &str) -> String {
     if name == DEFAULT {
@@ -240,6 +245,9 @@ async fn verify<'a>(
         }
     }
     let (connection, why, signed_at) = wrong.expect("there is a signature that was tried");
+    if is_unread(&connection.name, &connection.secrets) {
+        return Err((Some(connection), Error::NotAccepted.into()));
+    }
     let (of, refused) = refused(connection, why);
     Err((of, refused.of(&body, signed_at)))
 }
@@ -395,6 +403,9 @@ async fn verify_payment<'a>(
         }
     }
     let (connection, why, signed_at) = wrong.expect("a connection was tried");
+    if is_unread(&connection.name, &connection.secrets) {
+        return Err((Some(connection), Error::NotAccepted.into()));
+    }
     let (of, refused) = refused(connection, why);
     Err((of, refused.of(&body, signed_at)))
 }
@@ -566,6 +577,9 @@ fn known(
             Err(Error::ShopBound)
         }
         ([], shop) if is_default => Ok(shop),
+        ([only], None) if is_default && !connections.bound_to(only).is_empty() => {
+            Err(Error::ShopBound)
+        }
         ([only], None) => Ok(Some(only.clone())),
         (_, None) if is_default => Ok(None),
         (shops, Some(shop)) if shops.contains(&shop) => Ok(Some(shop)),

@@ -40,8 +40,6 @@ use process::journal::Journal;
 use process::measures::Measures;
 use providers::endpoints::Sender;
 use providers::identity::Identity;
-use providers::payment::Payment;
-use providers::storefront::Storefront;
 use server::client_address::Unnamed;
 use server::deliveries::{LOOK_AGAIN, Live};
 use store::sql::Db;
@@ -79,10 +77,8 @@ pub struct App {
     pub identity: Option<Identity>,
     pub login_outage: login::Outage,
     pub validations: Validations,
-    /// `None`: the storefront cannot be asked, so variants cannot be sold.
-    pub storefront: Option<Storefront>,
-    /// `None`: there are no checkouts.
-    pub payment: Option<Payment>,
+    /// The clients of the providers' APIs.
+    pub clients: Clients,
     /// The description of the API, made when somebody asks for it for the first time.
     description: OnceLock<Description>,
     /// Sends test events to endpoints. Made for the first of them, because it reads the machine's
@@ -109,13 +105,11 @@ impl App {
         let limits = Limits::new(&parts.config, &parts.clock);
         let identity = parts.config.identity.as_ref();
         let clients = Clients::new(&parts.connections, &parts.clock);
-        let connections = parts.connections.now();
         App {
             identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
             login_outage: login::Outage::default(),
             validations: Validations::default(),
-            storefront: clients.storefront(connections.default_storefront()),
-            payment: clients.payment_of(connections.default_payment()),
+            clients,
             description: OnceLock::new(),
             endpoints: OnceLock::new(),
             unnamed_proxy: Unnamed::default(),

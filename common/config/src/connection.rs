@@ -126,6 +126,9 @@ pub struct Registry {
     /// The connections of a shop, the one that calls go through first. There are two only while the shop moves.
     of_shop: HashMap<String, Vec<Arc<StorefrontConnection>>>,
     of_account: HashMap<String, Arc<PaymentConnection>>,
+    /// The connections of shops that were removed, by name and by shop.
+    removed: BTreeMap<String, Arc<StorefrontConnection>>,
+    removed_of_shop: HashMap<String, Arc<StorefrontConnection>>,
     /// The headers in which deliveries of a connection may name their shop.
     shop_headers: Vec<(HeaderName, Shop)>,
 }
@@ -140,6 +143,8 @@ impl Registry {
             payments: BTreeMap::new(),
             of_shop: HashMap::new(),
             of_account: HashMap::new(),
+            removed: BTreeMap::new(),
+            removed_of_shop: HashMap::new(),
             shop_headers: Vec::new(),
         }
     }
@@ -158,6 +163,17 @@ impl Registry {
             }
         }
         self.storefronts.insert(connection.name.clone(), connection);
+    }
+
+    /// Adds a connection that was removed. It takes no deliveries. What came by it, and calls of its shops, go to
+    /// nobody else, unless the settings name its shop.
+    pub fn add_removed(&mut self, connection: StorefrontConnection) {
+        let connection = Arc::new(connection);
+        for shop in &connection.shops {
+            self.removed_of_shop
+                .insert(shop.clone(), connection.clone());
+        }
+        self.removed.insert(connection.name.clone(), connection);
     }
 
     pub fn add_payment(&mut self, connection: PaymentConnection) {
@@ -205,9 +221,26 @@ impl Registry {
 
     /// The connection through which a shop is called.
     pub fn of_shop(&self, shop: &str) -> &Arc<StorefrontConnection> {
-        self.bound_to(shop)
-            .first()
-            .unwrap_or(&self.default_storefront)
+        let default = &self.default_storefront;
+        let is_defaults = || default.shops.iter().any(|it| it == shop);
+        let removed = || self.removed_of_shop.get(shop).filter(|_| !is_defaults());
+        let bound = self.bound_to(shop).first();
+        bound.or_else(removed).unwrap_or(default)
+    }
+
+    /// The connection whose payments pay for an order of a shop that came by the connection `by`.
+    pub fn paying_for(&self, shop: &str, by: Option<&str>) -> &str {
+        let by = by.and_then(|name| {
+            self.storefronts
+                .get(name)
+                .or_else(|| self.removed.get(name))
+        });
+        &by.unwrap_or_else(|| self.of_shop(shop)).payments
+    }
+
+    /// Whether a connection of a shop was removed.
+    pub fn is_removed(&self, name: &str) -> bool {
+        self.removed.contains_key(name) && !self.storefronts.contains_key(name)
     }
 
     /// The connection that an account has of its own.

@@ -5,6 +5,7 @@
 //! So the events of the session that the provider opens are merged with this order.
 
 use domain::checkout;
+use domain::connection::{bare, of_id};
 use domain::order::own::QrCode;
 use store::checkouts::{self, Checkout, NewCheckout, Refusal};
 use store::orders::checkout_key;
@@ -29,7 +30,9 @@ pub async fn begin(
         return Ok(false);
     }
     let key = checkout_key(new.pact_id);
-    let record = checkout::order(new.items, new.pact_id, outbox.now.0);
+    let agreement = bare(new.pact_id);
+    let mut record = checkout::order(new.items, agreement, outbox.now.0);
+    record.paid_by(of_id(new.pact_id), agreement);
     orders::insert_of_checkout(outbox, tx, key, record, code).await?;
     Ok(true)
 }

@@ -206,7 +206,7 @@ pub async fn check(
     for (shop, about) in deliveries {
         let candidate = Candidates::of(context, *shop, about);
         // The lock of its shop is taken even if nobody is mentioned.
-        keys.entry(shop.unwrap_or(&about.payments)).or_default();
+        keys.entry(shop.unwrap_or(NO_SHOP)).or_default();
         for (shop, key) in candidate.all() {
             keys.entry(shop).or_default().insert(key);
         }

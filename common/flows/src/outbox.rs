@@ -147,7 +147,10 @@ impl<'a> Outbox<'a> {
         let connections = self.context.connections.now();
         let kind = Kind::Internal(kind);
         let connection = match (kind.provider(), shop) {
-            (Some(Provider::Payment), Some(shop)) => &connections.of_shop(shop).payments,
+            (Some(Provider::Payment), _) => {
+                let payment = body.get("payment_id").and_then(Value::as_str);
+                of_id(payment.unwrap_or(object_id))
+            }
             (_, Some(shop)) => &connections.of_shop(shop).name,
             (_, None) => of_id(object_id),
         };

@@ -33,6 +33,16 @@ pub enum Refused {
     Name(#[from] NotAName),
     #[error("there is a connection of this name already")]
     NameTaken,
+    #[error(
+        "the name was that of another connection, which was removed, and ids of its payments end in it; choose another one"
+    )]
+    NameUsed,
+    #[error("its payments pay for the orders of {0}; remove or change that first")]
+    InUse(String),
+    #[error(
+        "its API token cannot be read any more: give the API anew too, with --api-url and --api-token-file"
+    )]
+    TokenLost,
     #[error("{0:?} is no provider of {1}; they are {2}")]
     Provider(String, &'static str, String),
     #[error("{0:?} is no shop domain such as shop.example")]
@@ -73,6 +83,11 @@ pub enum Refused {
     NoKey,
     #[error(transparent)]
     Unreadable(Unreadable),
+    #[error(
+        "{0} were encrypted with the newest key; the secrets of {1} cannot be read with any key that is set: set the one that \
+         they are encrypted with, or give them anew with `waybill connections rotate`"
+    )]
+    Lost(usize, String),
     #[error("the former secret is accepted for at most 30 days")]
     Overlap,
     #[error("nothing is to be changed: give a secret, or a token of the API")]
@@ -152,10 +167,17 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     let mut tx = db.begin().await?;
     // Locked, so that no two commands take one shop.
     connections::lock_all(&mut tx).await?;
-    if let Some(known) = connections::lock(&mut tx, &wanted.name).await?
-        && known.removed_at.is_none()
-    {
-        return Err(Refused::NameTaken);
+    if let Some(known) = connections::lock(&mut tx, &wanted.name).await? {
+        if known.removed_at.is_none() {
+            return Err(Refused::NameTaken);
+        }
+        // The ids of its payments have its name, so it stays that of the same account.
+        let is_same = known.side == side
+            && (side == Side::Storefront
+                || (known.provider == wanted.provider && known.account == wanted.account));
+        if !is_same {
+            return Err(Refused::NameUsed);
+        }
     }
     for shop in &shops {
         let mut of_shop = connections::of_shop(&mut tx, shop).await?;
@@ -292,6 +314,9 @@ pub async fn rotate(
         Ok(secret) => secret,
         Err(Unreadable::NoKey) => return Err(Refused::NoKey),
         // Another key: the secrets are lost, and those that are given take their place.
+        Err(_) if new.secret.is_some() && connection.api_url.is_some() && new.api.is_none() => {
+            return Err(Refused::TokenLost);
+        }
         Err(_) if new.secret.is_some() => Secret::default(),
         Err(why) => return Err(Refused::Unreadable(why)),
     };
@@ -300,10 +325,19 @@ pub async fn rotate(
         .secret
         .as_ref()
         .is_some_and(|it| secret.signing.first() == Some(it));
-    if is_same && new.api.is_none() {
-        connection.sealed = Some(seal(means, name, &secret)?);
+    let ends = by.now.plus(new.overlap);
+    let ends_sooner = is_same && connection.former_until.is_some_and(|until| until > ends);
+    if is_same && new.api.is_none() && !ends_sooner {
         tx.rollback().await?;
         return Ok(connection);
+    }
+    if ends_sooner {
+        connection.former_until = Some(ends);
+    }
+    if ends_sooner && new.overlap.is_zero() {
+        secret.signing.truncate(1);
+        connection.fingerprints.truncate(1);
+        connection.former_until = None;
     }
     if let Some(signing) = new.secret.as_ref().filter(|_| !is_same) {
         let scheme = match connection.side {
@@ -321,6 +355,12 @@ pub async fn rotate(
     }
     if let Some(api) = &new.api {
         check_api(api, means)?;
+        let profile = StorefrontProfile::named(&connection.provider);
+        if connection.side == Side::Storefront
+            && profile.is_some_and(|it| it.token_header.is_none())
+        {
+            return Err(Refused::NoApi(connection.provider));
+        }
         secret.api_token = Some(api.token.expose().to_owned());
         connection.api_url = Some(api.url.clone());
     }
@@ -339,6 +379,10 @@ pub async fn rotate(
 pub async fn remove(db: &Db, by: By<'_>, name: &str) -> Result<(), Refused> {
     let mut tx = db.begin().await?;
     let mut connection = standing(&mut tx, name).await?;
+    let paid = connections::paid_by(&mut tx, name).await?;
+    if !paid.is_empty() {
+        return Err(Refused::InUse(paid.join(", ")));
+    }
     let shops = connection.shops.clone();
     connection.remove(by.now);
     connections::save(&mut tx, &connection).await?;
@@ -351,7 +395,7 @@ pub async fn remove(db: &Db, by: By<'_>, name: &str) -> Result<(), Refused> {
 pub async fn reseal(db: &Db, by: By<'_>, means: &Means<'_>) -> Result<usize, Refused> {
     let newest = means.keys.first().ok_or(Refused::NoKey)?;
     let newest = connections::fingerprint(newest);
-    let mut resealed = 0;
+    let (mut resealed, mut lost) = (0, Vec::new());
     for found in connections::all(db).await? {
         if found.sealed.is_none_or(|it| it.key == newest) {
             continue;
@@ -364,9 +408,10 @@ pub async fn reseal(db: &Db, by: By<'_>, means: &Means<'_>) -> Result<usize, Ref
             continue;
         };
         let name = connection.name.clone();
-        let secret = sealed
-            .open(means.keys, &name)
-            .map_err(Refused::Unreadable)?;
+        let Ok(secret) = sealed.open(means.keys, &name) else {
+            lost.push(name);
+            continue;
+        };
         connection.sealed = Some(seal(means, &name, &secret)?);
         connection.changed_at = by.now;
         connections::save(&mut tx, &connection).await?;
@@ -381,7 +426,11 @@ pub async fn reseal(db: &Db, by: By<'_>, means: &Means<'_>) -> Result<usize, Ref
         tx.commit().await?;
         resealed += 1;
     }
-    Ok(resealed)
+    if lost.is_empty() {
+        Ok(resealed)
+    } else {
+        Err(Refused::Lost(resealed, lost.join(", ")))
+    }
 }
 
 /// All connections as they are shown, by name.

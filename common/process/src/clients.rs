@@ -41,6 +41,10 @@ impl Clients {
         let connection = connections.of_shop(shop);
         match self.storefront(connection) {
             Some(client) => Ok(client),
+            None if connections.is_removed(&connection.name) => bail!(
+                "the connection {} of this shop was removed, so its storefront cannot be asked",
+                connection.name
+            ),
             None if connection.is_default() => bail!(
                 "STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process, and the shop has no connection of its own"
             ),

@@ -18,7 +18,8 @@ use config::Config;
 use config::connection::{PaymentConnection, Registry, StorefrontConnection, headers_of, keyed};
 use domain::connection::DEFAULT;
 use domain::profile::{
-    Headers, OWN_HEADERS, PaymentProfile, Rate, StorefrontProfile, WrongHeaders, read_headers,
+    GENERIC, GENERIC_PAYMENT, Headers, OWN_HEADERS, PaymentProfile, Rate, StorefrontProfile,
+    WrongHeaders, read_headers,
 };
 use domain::signature::Secrets;
 use domain::time::Timestamp;
@@ -271,24 +272,47 @@ pub async fn revision(db: &Db) -> Result<i64> {
 
 /// The connections with a payment provider whose payments pay for the orders of a shop.
 pub async fn paying_for(db: &Db, shop: &str) -> Result<BTreeSet<String>> {
-    let mut of_shop: BTreeSet<String> = db
+    let rows: Vec<(String, Option<Timestamp>)> = db
         .query(
-            "select coalesce(payments, $1) as payments from connections
+            "select coalesce(payments, $1) as payments, removed_at from connections
              where name in (select connection from connection_shops where shop = $2)",
         )
         .bind(DEFAULT)
         .bind(shop)
-        .all(|row| row.get("payments"))
+        .all(|row| Ok((row.get("payments")?, row.get("removed_at")?)))
         .await?;
-    if of_shop.is_empty() {
+    let has_one = rows.iter().any(|(_, removed_at)| removed_at.is_none());
+    let mut of_shop: BTreeSet<String> = rows.into_iter().map(|(payments, _)| payments).collect();
+    if !has_one {
         of_shop.insert(DEFAULT.to_owned());
     }
     Ok(of_shop)
 }
 
+/// The connections with storefronts whose orders a connection's payments pay for.
+pub async fn paid_by(tx: &mut Tx, payments: &str) -> Result<Vec<String>> {
+    tx.query(
+        "select name from connections where payments = $1 and removed_at is null order by name",
+    )
+    .bind(payments)
+    .all(|row| row.get("name"))
+    .await
+}
+
+/// Whether there is a connection of this name.
+pub async fn is_standing(db: &Db, name: &str) -> Result<bool> {
+    db.query("select name from connections where name = $1 and removed_at is null")
+        .bind(name)
+        .is_any()
+        .await
+}
+
 /// Whether a shop has a connection of its own.
 pub async fn has_shop(db: &Db, shop: &str) -> Result<bool> {
-    db.query("select connection from connection_shops where shop = $1")
+    db.query(
+        "select name from connections
+         where removed_at is null and name in (select connection from connection_shops where shop = $1)",
+    )
         .bind(shop)
         .is_any()
         .await
@@ -301,26 +325,30 @@ pub async fn lock_all(tx: &mut Tx) -> Result<()> {
 
 /// A connection whose row nobody else changes before the transaction ends.
 pub async fn lock(tx: &mut Tx, name: &str) -> Result<Option<Connection>> {
+    let row = tx
+        .query(concat!(columns!(), " where name = $1 for update"))
+        .bind(name)
+        .fetch_optional()
+        .await?;
     let shops = tx
         .query("select shop from connection_shops where connection = $1 order by added_at, shop")
         .bind(name)
         .all(|row| row.get("shop"))
         .await?;
     let mut shops = BTreeMap::from([(name.to_owned(), shops)]);
-    let row = tx
-        .query(concat!(columns!(), " where name = $1 for update"))
-        .bind(name)
-        .fetch_optional()
-        .await?;
     row.map(|row| read(&row, &mut shops)).transpose()
 }
 
 /// The connections that a shop has, the one that was added last first.
 pub async fn of_shop(tx: &mut Tx, shop: &str) -> Result<Vec<String>> {
-    tx.query("select connection from connection_shops where shop = $1 order by added_at desc, connection")
-        .bind(shop)
-        .all(|row| row.get("connection"))
-        .await
+    tx.query(
+        "select connection from connection_shops
+         where shop = $1 and connection in (select name from connections where removed_at is null)
+         order by added_at desc, connection",
+    )
+    .bind(shop)
+    .all(|row| row.get("connection"))
+    .await
 }
 
 /// The connection that an account has.
@@ -403,13 +431,11 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
 }
 
 impl Connection {
-    /// Ends it: its secrets are deleted, and its name is free again.
+    /// Ends it: its secrets are deleted. Whose it was stays known, so that what came by it goes to nobody else.
     pub fn remove(&mut self, now: Timestamp) {
         self.sealed = None;
         self.fingerprints.clear();
         self.former_until = None;
-        self.shops.clear();
-        self.account = None;
         self.changed_at = now;
         self.removed_at = Some(now);
     }
@@ -455,6 +481,12 @@ pub struct Loaded {
 pub fn registry(config: &Config, all: &[Connection], now: Timestamp) -> Loaded {
     let mut registry = Registry::new(config);
     let mut unreadable = BTreeMap::new();
+    for removed in all
+        .iter()
+        .filter(|it| it.removed_at.is_some() && it.side == Side::Storefront)
+    {
+        registry.add_removed(unread_storefront(removed));
+    }
     let standing = all.iter().filter(|it| it.removed_at.is_none());
     let mut standing: Vec<&Connection> = standing.collect();
     // Of two connections of one shop the later is called.
@@ -478,14 +510,21 @@ pub fn registry(config: &Config, all: &[Connection], now: Timestamp) -> Loaded {
                     why.map(&mut problem);
                     registry.add_storefront(connection);
                 }
-                Err(why) => drop(problem(why)),
+                // Its shops stay its own.
+                Err(why) => {
+                    problem(why);
+                    registry.add_storefront(unread_storefront(connection));
+                }
             },
             Side::Payment => match payment(connection, secret) {
                 Ok((connection, why)) => {
                     why.map(&mut problem);
                     registry.add_payment(connection);
                 }
-                Err(why) => drop(problem(why)),
+                Err(why) => {
+                    problem(why);
+                    registry.add_payment(unread_payment(connection));
+                }
             },
         }
     }
@@ -533,6 +572,35 @@ fn payment(row: &Connection, secret: Secret) -> Read<PaymentConnection> {
         rate: rate(row, profile.rate),
     };
     Ok((connection, why))
+}
+
+/// A connection of which nothing but whose it is can be read: it verifies nothing and calls nobody.
+fn unread_storefront(row: &Connection) -> StorefrontConnection {
+    StorefrontConnection {
+        name: row.name.clone(),
+        profile: &GENERIC,
+        headers: headers_of(&GENERIC),
+        secrets: Secrets::none(),
+        shops: row.shops.clone(),
+        api: None,
+        is_called: row.api_url.is_some(),
+        duplicate_status: GENERIC.duplicate_status,
+        rate: rate(row, GENERIC.rate),
+        payments: row.payments.clone().unwrap_or_else(|| DEFAULT.to_owned()),
+    }
+}
+
+/// The same of a payment provider.
+fn unread_payment(row: &Connection) -> PaymentConnection {
+    PaymentConnection {
+        name: row.name.clone(),
+        profile: &GENERIC_PAYMENT,
+        secrets: Secrets::none(),
+        accounts: row.account.iter().cloned().collect(),
+        api: None,
+        is_called: row.api_url.is_some(),
+        rate: rate(row, GENERIC_PAYMENT.rate),
+    }
 }
 
 fn or_none(secrets: Option<Secrets>) -> (Secrets, Option<Unreadable>) {

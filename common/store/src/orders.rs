@@ -33,12 +33,20 @@ pub fn checkout_key(agreement: &str) -> OrderKey {
     (CHECKOUT.to_owned(), id)
 }
 
-/// The shops that have an order with this id, at most two of them.
+/// The shops that have an order with this id, at most two of them. What is of a shop with a connection is signed with its
+/// secret and names the shop, so such a shop is none of them.
 pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
-    tx.query("select shop from orders where id = $1 order by shop limit 2")
-        .bind(id)
-        .all(|row| row.get("shop"))
-        .await
+    tx.query(
+        "select shop from orders
+         where id = $1 and shop not in (
+             select shop from connection_shops
+             where connection in (select name from connections where removed_at is null)
+         )
+         order by shop limit 2",
+    )
+    .bind(id)
+    .all(|row| row.get("shop"))
+    .await
 }
 
 /// The shops that have an order with this id, at most `limit` of them, for somebody who has to

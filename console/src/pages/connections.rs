@@ -268,6 +268,9 @@ fn refused(why: Refused) -> Error {
 pub async fn pause(write: Write<Operator>) -> Result<Response, Error> {
     let name = write.path("name").to_owned();
     let (parts, by) = (write.parts(), write.by());
+    if !store::connections::is_standing(&parts.db, &name).await? {
+        return Err(Error::Unknown("connection"));
+    }
     let (id, until) = (write.fields.read("id")?, by.now.plus(PAUSE));
     match pauses::begin(&parts.db, by, id, Target::Connection(name.clone()), until).await {
         Ok(_) => Ok(act::see(&page(&name), Done::Begun)),

@@ -144,7 +144,12 @@ async fn answered(app: &Arc<App>, request: Request) -> Result<CheckoutResponse, 
     let body = body::read(&parts.headers, body, LARGEST_BODY).await?;
     let request: CheckoutRequest = body::parse(&body).map_err(unreadable)?;
     let config = &app.config;
-    let wish = request.check(&config.return_origins, &key.shops, &config.storefront.shops)?;
+    let mut served = config.storefront.shops.clone();
+    if !served.is_empty() {
+        let connections = app.connections.now();
+        served.extend(connections.storefronts().flat_map(|it| it.shops.clone()));
+    }
+    let wish = request.check(&config.return_origins, &key.shops, &served)?;
     let app = app.clone();
     let opened = task::finish("checkout", async move {
         checkout::open(&app, &caller, &wish).await

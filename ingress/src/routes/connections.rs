@@ -14,7 +14,6 @@ use operators::connections::{self as flow, Means, NewApi, OVERLAP, Refused, Rota
 use operators::pauses;
 use platform::task;
 use platform::token::Token;
-use process::clients::Clients;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::audit::By;
@@ -311,7 +310,7 @@ pub async fn test(
 ) -> Result<Json<ConnectionTest>, Error> {
     one(&app, &name).await?;
     let known = app.connections.now();
-    let clients = Clients::new(&app.connections, &app.clock);
+    let clients = &app.clients;
     let said = if let Some(connection) = known.storefront(&name) {
         match clients.storefront(connection) {
             Some(client) => {
@@ -364,6 +363,8 @@ fn refused(why: Refused) -> Result<Response, Error> {
         }
         Refused::Unknown => return Err(Error::ConnectionNotFound),
         Refused::NameTaken
+        | Refused::NameUsed
+        | Refused::InUse(_)
         | Refused::ShopTaken(..)
         | Refused::AccountTaken(..)
         | Refused::Moves(..) => Error::ConnectionTaken,

@@ -271,10 +271,9 @@ pub struct Record {
     #[part]
     pub agreement: Part<Option<String>>,
     /// The order's own id as it counts within the connection whose payments pay for it (`crate::connection`). None
-    /// where that is the default one.
+    /// where that is the default one. The first delivery decides it, because an order stays with the account that sold it.
     #[thing]
-    #[part]
-    pub own_reference: Part<Option<String>>,
+    pub own_reference: Option<String>,
     pub cancelled: Option<Cancellation>,
     /// What the newest version says of a cancellation, at a storefront that takes them back.
     #[part]
@@ -305,7 +304,7 @@ pub struct Record {
 impl Record {
     /// The agreement as payments name it within their connection. None: the order's id stands for it.
     pub fn named_agreement(&self) -> Option<Cow<'_, str>> {
-        match (&self.own_reference.value, &self.agreement.value) {
+        match (&self.own_reference, &self.agreement.value) {
             (None, None) => None,
             (None, Some(agreement)) => Some(qualified(DEFAULT, agreement)),
             (Some(own), None) => Some(Cow::Borrowed(own.as_str())),
@@ -316,11 +315,7 @@ impl Record {
     /// Says that the payments of this connection pay for the order of this id.
     pub fn paid_by(&mut self, connection: &str, id: &str) {
         if connection != DEFAULT {
-            let own = Some(qualified(connection, id).into_owned());
-            self.own_reference = Part {
-                version: self.version,
-                value: own,
-            };
+            self.own_reference = Some(qualified(connection, id).into_owned());
         }
     }
 
@@ -506,7 +501,10 @@ impl Record {
         self.addresses.merge(other.addresses);
         self.refunds.merge(other.refunds);
         self.agreement.merge(other.agreement);
-        self.own_reference.merge(other.own_reference);
+        self.own_reference = [self.own_reference.take(), other.own_reference]
+            .into_iter()
+            .flatten()
+            .min();
         self.means.merge(other.means);
         self.revocable.merge(other.revocable);
         self.cancelled = if self.can_come_back() {

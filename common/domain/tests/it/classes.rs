@@ -107,7 +107,7 @@ fn order() -> Value {
             "id": 1, "amount": 5, "past_providers": true, "lines": [{"line_id": 1, "quantity": 1, "restock": "return"}],
         }])),
         "agreement": part(&json!("A")),
-        "own_reference": part(&json!("1@stripe-b")),
+        "own_reference": "1@stripe-b",
         "cancelled": {"at": 6, "reason": "customer"},
         "revocable": part(&json!({"at": 6, "reason": "customer"})),
         "unread": ["note"],

@@ -46,6 +46,15 @@ impl CutBody {
     }
 }
 
+impl CutBody {
+    /// Says that the payments of this connection pay for the order of this id.
+    pub fn paid_by(&mut self, connection: &str, id: &str) {
+        if let Some(alone) = &mut self.alone {
+            alone.paid_by(connection, id);
+        }
+    }
+}
+
 /// A delivery of such a body.
 struct Cut {
     job: JobId,
@@ -143,6 +152,9 @@ impl News {
             None => records.next()?.clone(),
         };
         records.for_each(|record| after.merge(record.clone()));
+        if let Some(before) = before {
+            after.own_reference.clone_from(&before.own_reference);
+        }
         after.own.bodies = bodies;
         if self.is_erased {
             after.forget_person();

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use config::connection::Registry;
 use domain::customer;
 use domain::job::Job;
 use domain::order::own::QrCode;
@@ -43,11 +42,15 @@ pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
     let order_id = order.id;
     let customer = order.customer.clone();
     let is_first = topic == Topic::Create;
-    let cut = CutBody::read(&order, job, topic);
+    let mut cut = CutBody::read(&order, job, topic);
     let mut record = Record::of(order, Some(topic), &job.body, job.created_at.0);
     if let Some(shop) = &job.shop {
         let connections = context.connections.now();
-        record.paid_by(&connections.of_shop(shop).payments, &order_id.to_string());
+        let payments = connections.paying_for(shop, job.connection.as_deref());
+        record.paid_by(payments, &order_id.to_string());
+        if let Some(cut) = &mut cut {
+            cut.paid_by(payments, &order_id.to_string());
+        }
     }
     Ok(Task {
         about: About::read(job),
@@ -105,8 +108,7 @@ async fn check<'a>(
     tx: &mut Tx,
     tasks: &[(&'a Job, &'a Task)],
 ) -> Result<Vec<Delivery<'a>>> {
-    let connections = outbox.context.connections.now();
-    let shops = shops_of(&connections, tx, tasks).await?;
+    let shops = shops_of(tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
         .zip(&shops)
@@ -125,21 +127,14 @@ async fn check<'a>(
 
 /// The shop of each delivery. A delivery without the shop's header belongs to the shop that has an
 /// order with that id, if exactly one has; otherwise to the shop without a name.
-async fn shops_of(
-    connections: &Registry,
-    tx: &mut Tx,
-    tasks: &[(&Job, &Task)],
-) -> Result<Vec<String>> {
+async fn shops_of(tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<String>> {
     let mut shops = Vec::with_capacity(tasks.len());
     for (job, task) in tasks {
         if let Some(shop) = &job.shop {
             shops.push(shop.clone());
             continue;
         }
-        let mut with_it = orders::shops(tx, task.order_id).await?;
-        // What is of such a shop is signed with the secret of its connection, and names the shop.
-        with_it.retain(|shop| connections.bound_to(shop).is_empty());
-        shops.push(match with_it.as_slice() {
+        shops.push(match orders::shops(tx, task.order_id).await?.as_slice() {
             [only] => only.clone(),
             _ => String::new(),
         });

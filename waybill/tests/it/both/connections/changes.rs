@@ -152,7 +152,7 @@ async fn what_waits_of_a_removed_connection_ends_and_its_calls_say_why_not() {
     said(&service, &["pauses", "end", "provider", "storefront"]).await;
     eventually("the call says why it is not made", async || {
         let why = "select count(*) as n from jobs where kind = 'fulfillments/request'
-                   and last_error like '%no connection of its own%'";
+                   and last_error like '%the connection shop-a of this shop was removed%'";
         service.count(why).await == 1
     })
     .await;
@@ -232,7 +232,7 @@ async fn secrets_are_read_with_their_key_alone_and_the_key_can_be_replaced() {
             None => other,
         };
         let mut other = other.start_beside(&service).await;
-        assert_eq!(status(&other, &order(1, A, SECRET_A)).await, 401);
+        assert_eq!(status(&other, &order(1, A, SECRET_A)).await, 503);
         let by_settings = order_delivery("orders/create", &body(1, 1, "pending"));
         assert_eq!(status(&other, &by_settings.clone().of_shop(A)).await, 422);
         assert_eq!(status(&other, &by_settings).await, 200);

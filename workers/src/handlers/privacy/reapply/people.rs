@@ -29,7 +29,12 @@ pub async fn find(parts: &Parts, erasures: &[Erased]) -> Result<Vec<Found>> {
     let mut wanted: HashMap<Uuid, Vec<usize>> = HashMap::new();
     for (nth, erased) in erasures.iter().enumerate() {
         let decided = &erased.decided_customers;
-        let tombstones = erased.tombstones.get(NO_SHOP).into_iter().flatten();
+        // An address has its tombstone in the shop, and a customer and what of a payment provider was found in none.
+        let places = [NO_SHOP, erased.shop.as_str()];
+        let tombstones = places
+            .iter()
+            .filter_map(|shop| erased.tombstones.get(*shop));
+        let tombstones = tombstones.flatten();
         let named = erased.named.customer.iter();
         let keys = tombstones
             .chain(named)
@@ -40,15 +45,20 @@ pub async fn find(parts: &Parts, erasures: &[Erased]) -> Result<Vec<Found>> {
             wanted.entry(key).or_default().push(nth);
         }
     }
+    let shops: BTreeSet<String> = erasures.iter().map(|it| it.shop.clone()).collect();
     let mut found = vec![Found::default(); erasures.len()];
     if !wanted.is_empty() {
         subjects::each(&parts.db, |subject| {
-            let key = parts.keys.subject(NO_SHOP, subject.key());
-            let Some((key, nths)) = key.and_then(|key| Some((key, wanted.get(&key)?))) else {
-                return;
-            };
-            for nth in nths {
-                found[*nth].take(key, subject);
+            let is_address = matches!(subject, Subject::Email(_) | Subject::Phone(_));
+            let of_shops = shops.iter().filter(|_| is_address).map(String::as_str);
+            for shop in of_shops.chain([NO_SHOP]) {
+                let key = parts.keys.subject(shop, subject.key());
+                let Some((key, nths)) = key.and_then(|key| Some((key, wanted.get(&key)?))) else {
+                    continue;
+                };
+                for nth in nths {
+                    found[*nth].take(key, subject);
+                }
             }
         })
         .await?;
