@@ -75,6 +75,7 @@ class Waybill:
             "PRIVACY_EXPORT_URL": f"file://{folder}/exports",
             "STOREFRONT_WEBHOOK_SECRET": STOREFRONT_SECRET,
             "PAYMENT_WEBHOOK_SECRET": PAYMENT_SECRET,
+            "SECRETS_KEY": "key-of-the-secrets-of-the-api-test",
             "PRIVACY_SHOP_REDACT_HOLD_SECONDS": "3600",
             "TRUSTED_PROXIES": "127.0.0.1",
             "STOREFRONT_RATE_PER_SECOND": "0",
