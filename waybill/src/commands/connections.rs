@@ -281,7 +281,7 @@ async fn list(settings: &Settings, db: &Db, json: bool) -> Result<()> {
         ("STATE", &|it| it.state.clone()),
     ]);
     table::show(json, &all, || {
-        rows.or("There is no connection but that of the settings. Add one: waybill connections add NAME --provider P --shop DOMAIN --secret-file FILE\n")
+        rows.or("There is no connection but that of the settings. Add one:\n\n  waybill connections add NAME --provider P --shop DOMAIN --secret-file FILE\n")
     })
 }
 
