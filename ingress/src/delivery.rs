@@ -97,7 +97,7 @@ pub async fn storefront(
     request: Request,
 ) -> Result<Option<Delivery>, Refused> {
     let (parts, body) = request.into_parts();
-    let connections = app.connections.now();
+    let connections = known_connections(app)?;
     let candidates = candidates(&connections, name, &parts.headers);
     let about = |connection: &StorefrontConnection, refused: Refused| {
         let names = &connection.headers;
@@ -123,6 +123,17 @@ pub async fn storefront(
     let read = read_storefront(app, &connections, &parts, verified);
     let read = read.map_err(|refused| about(&connection, refused))?;
     Ok(Some(read))
+}
+
+/// The connections at this moment. While it is not known which there are, the secret of the settings could speak for a shop
+/// that has one of its own.
+fn known_connections(app: &App) -> Result<Arc<Registry>, Error> {
+    let connections = app.connections.now();
+    if connections.is_read() {
+        Ok(connections)
+    } else {
+        Err(Error::NotAccepted)
+    }
 }
 
 /// The connections that may have sent a request, in the sequence in which their secrets are tried: those that the shop has
@@ -316,7 +327,7 @@ fn read_storefront(
 /// Reads and verifies an event of a payment provider: at the address of the connection `name`, or at the common one.
 pub async fn payment(app: &App, name: Option<&str>, request: Request) -> Result<Delivery, Refused> {
     let (parts, body) = request.into_parts();
-    let connections = app.connections.now();
+    let connections = known_connections(app)?;
     let about = |connection: &PaymentConnection, refused: Refused| Refused {
         about: About::read(&parts.headers, None, None),
         by: Box::new(By {

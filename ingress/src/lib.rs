@@ -6,6 +6,7 @@
 
 pub mod api_key;
 pub mod api_version;
+pub mod author;
 pub mod body;
 pub mod checkout;
 pub mod database;

@@ -149,7 +149,7 @@ pub struct Limits {
     clock: LimitClock,
     storefronts: Connections<PerShop>,
     payments: Connections<Whole>,
-    /// Of the default storefront.
+    /// The limit of all shops of the default storefront together.
     all_shops: Option<Whole>,
     api_keys: Option<PerKey>,
     pages: PerClient,

@@ -52,7 +52,7 @@ use platform::backoff::Backoff;
 use platform::crash_point::{self, Point};
 use platform::metrics::By;
 use platform::task;
-use process::Parts;
+use process::{Parts, registry};
 use store::jobs;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -130,10 +130,13 @@ impl Worker {
         move || heartbeat.is_alive()
     }
 
-    /// Waits until the database knows every erasure of the journal. False when the worker is to stop
-    /// before that.
+    /// Waits until the database knows every erasure of the journal, and this process the connections. False when the
+    /// worker is to stop before that.
     pub(crate) async fn may_work(&self, shutdown: &CancellationToken) -> bool {
-        let current = self.parts.journal.current();
+        let current = async {
+            self.parts.journal.current().await;
+            registry::known(&self.parts.connections).await;
+        };
         shutdown.run_until_cancelled(current).await.is_some()
     }
 

@@ -131,6 +131,8 @@ pub struct Registry {
     removed_of_shop: HashMap<String, Arc<StorefrontConnection>>,
     /// The headers in which deliveries of a connection may name their shop.
     shop_headers: Vec<(HeaderName, Shop)>,
+    /// False until the database was asked for the first time. Until then nobody knows which shops have a connection.
+    is_read: bool,
 }
 
 impl Registry {
@@ -146,7 +148,21 @@ impl Registry {
             removed: BTreeMap::new(),
             removed_of_shop: HashMap::new(),
             shop_headers: Vec::new(),
+            is_read: true,
         }
+    }
+
+    /// The default connections, while it is not known whether there are others.
+    pub fn unread(config: &Config) -> Self {
+        Registry {
+            is_read: false,
+            ..Registry::new(config)
+        }
+    }
+
+    /// Whether it is known which connections there are.
+    pub fn is_read(&self) -> bool {
+        self.is_read
     }
 
     /// Adds a connection. Of two connections of one shop the one that is added last is called.

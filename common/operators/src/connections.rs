@@ -102,7 +102,7 @@ pub struct Wanted {
     pub name: String,
     pub provider: String,
     pub headers: Option<String>,
-    /// Of a storefront. A connection without shops is one with a payment provider.
+    /// The shops of a storefront. A connection without shops is one with a payment provider.
     pub shops: Vec<String>,
     pub account: Option<String>,
     pub payments: Option<String>,
@@ -160,45 +160,14 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
         check_api(api, means)?;
     }
     let secret = Secret {
-        signing: vec![wanted.secret],
+        signing: vec![wanted.secret.clone()],
         api_token: wanted.api.as_ref().map(|api| api.token.expose().to_owned()),
     };
     let sealed = seal(means, &wanted.name, &secret)?;
     let mut tx = db.begin().await?;
-    // Locked, so that no two commands take one shop.
-    connections::lock_all(&mut tx).await?;
-    if let Some(known) = connections::lock(&mut tx, &wanted.name).await? {
-        if known.removed_at.is_none() {
-            return Err(Refused::NameTaken);
-        }
-        // The ids of its payments have its name, so it stays that of the same account.
-        let is_same = known.side == side
-            && (side == Side::Storefront
-                || (known.provider == wanted.provider && known.account == wanted.account));
-        if !is_same {
-            return Err(Refused::NameUsed);
-        }
-    }
-    for shop in &shops {
-        let mut of_shop = connections::of_shop(&mut tx, shop).await?;
-        match of_shop.len() {
-            0 => {}
-            1 if wanted.moves => {}
-            1 => return Err(Refused::ShopTaken(shop.clone(), of_shop.remove(0))),
-            _ => return Err(Refused::Moves(shop.clone(), of_shop.join(" and "))),
-        }
-    }
-    if let Some(account) = &wanted.account
-        && let Some(name) = connections::of_account(&mut tx, account).await?
-    {
-        return Err(Refused::AccountTaken(account.clone(), name));
-    }
-    if let Some(payments) = &wanted.payments {
-        let known = connections::lock(&mut tx, payments).await?;
-        let is_known = known.is_some_and(|it| it.side == Side::Payment && it.removed_at.is_none());
-        if !is_known || side == Side::Payment {
-            return Err(Refused::Payments(payments.clone()));
-        }
+    if let Err(why) = check_free(&mut tx, side, &wanted, &shops).await {
+        tx.rollback().await?;
+        return Err(why);
     }
     let new = Connection {
         name: wanted.name,
@@ -224,6 +193,51 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     });
     note(&mut tx, by, "connection.added", &new, details).await?;
     Ok(tx.commit().await?)
+}
+
+/// Checks that no other connection has the name, a shop or the account, and that who is to pay is there. Until the
+/// transaction ends no other one adds a connection.
+async fn check_free(
+    tx: &mut Tx,
+    side: Side,
+    wanted: &Wanted,
+    shops: &[String],
+) -> Result<(), Refused> {
+    connections::lock_all(tx).await?;
+    if let Some(known) = connections::lock(tx, &wanted.name).await? {
+        if known.removed_at.is_none() {
+            return Err(Refused::NameTaken);
+        }
+        // The ids of its payments have its name, so it stays that of the same account.
+        let is_same = known.side == side
+            && (side == Side::Storefront
+                || (known.provider == wanted.provider && known.account == wanted.account));
+        if !is_same {
+            return Err(Refused::NameUsed);
+        }
+    }
+    for shop in shops {
+        let mut of_shop = connections::of_shop(tx, shop).await?;
+        match of_shop.len() {
+            0 => {}
+            1 if wanted.moves => {}
+            1 => return Err(Refused::ShopTaken(shop.clone(), of_shop.remove(0))),
+            _ => return Err(Refused::Moves(shop.clone(), of_shop.join(" and "))),
+        }
+    }
+    if let Some(account) = &wanted.account
+        && let Some(name) = connections::of_account(tx, account).await?
+    {
+        return Err(Refused::AccountTaken(account.clone(), name));
+    }
+    if let Some(payments) = &wanted.payments {
+        let known = connections::lock(tx, payments).await?;
+        let is_known = known.is_some_and(|it| it.side == Side::Payment && it.removed_at.is_none());
+        if !is_known || side == Side::Payment {
+            return Err(Refused::Payments(payments.clone()));
+        }
+    }
+    Ok(())
 }
 
 fn check_profile(side: Side, wanted: &Wanted) -> Result<domain::signature::Scheme, Refused> {
@@ -305,11 +319,40 @@ pub async fn rotate(
         return Err(Refused::Overlap);
     }
     let mut tx = db.begin().await?;
-    let mut connection = standing(&mut tx, name).await?;
+    let known = standing(&mut tx, name).await;
+    let changed = known.and_then(|known| Ok((rotated(known.clone(), by.now, means, &new)?, known)));
+    let connection = match changed {
+        Ok((Some(changed), _)) => changed,
+        Ok((None, known)) => {
+            tx.rollback().await?;
+            return Ok(known);
+        }
+        Err(why) => {
+            tx.rollback().await?;
+            return Err(why);
+        }
+    };
+    connections::save(&mut tx, &connection).await?;
+    let details = json!({
+        "secret": new.secret.is_some(), "api": new.api.is_some(), "former_until": connection.former_until,
+    });
+    note(&mut tx, by, "connection.rotated", &connection, details).await?;
+    tx.commit().await?;
+    Ok(connection)
+}
+
+/// A connection with what it is given anew. `None`: it has all of that already.
+fn rotated(
+    mut connection: Connection,
+    now: Timestamp,
+    means: &Means<'_>,
+    new: &Rotation,
+) -> Result<Option<Connection>, Refused> {
+    let name = connection.name.clone();
     let sealed = connection.sealed.take();
     let opened = sealed
         .ok_or(Unreadable::Damaged)
-        .and_then(|it| it.open(means.keys, name));
+        .and_then(|it| it.open(means.keys, &name));
     let mut secret = match opened {
         Ok(secret) => secret,
         Err(Unreadable::NoKey) => return Err(Refused::NoKey),
@@ -325,11 +368,10 @@ pub async fn rotate(
         .secret
         .as_ref()
         .is_some_and(|it| secret.signing.first() == Some(it));
-    let ends = by.now.plus(new.overlap);
+    let ends = now.plus(new.overlap);
     let ends_sooner = is_same && connection.former_until.is_some_and(|until| until > ends);
     if is_same && new.api.is_none() && !ends_sooner {
-        tx.rollback().await?;
-        return Ok(connection);
+        return Ok(None);
     }
     if ends_sooner {
         connection.former_until = Some(ends);
@@ -351,7 +393,7 @@ pub async fn rotate(
         secret.signing.insert(0, signing.clone());
         connection.fingerprints.truncate(usize::from(keeps));
         connection.fingerprints.splice(0..0, fingerprints);
-        connection.former_until = keeps.then(|| by.now.plus(new.overlap));
+        connection.former_until = keeps.then(|| now.plus(new.overlap));
     }
     if let Some(api) = &new.api {
         check_api(api, means)?;
@@ -364,25 +406,21 @@ pub async fn rotate(
         secret.api_token = Some(api.token.expose().to_owned());
         connection.api_url = Some(api.url.clone());
     }
-    connection.sealed = Some(seal(means, name, &secret)?);
-    connection.changed_at = by.now;
-    connections::save(&mut tx, &connection).await?;
-    let details = json!({
-        "secret": new.secret.is_some(), "api": new.api.is_some(), "former_until": connection.former_until,
-    });
-    note(&mut tx, by, "connection.rotated", &connection, details).await?;
-    tx.commit().await?;
-    Ok(connection)
+    connection.sealed = Some(seal(means, &name, &secret)?);
+    connection.changed_at = now;
+    Ok(Some(connection))
 }
 
 /// Removes a connection with its secrets. What came by it is worked on all the same, and calls to it are refused.
 pub async fn remove(db: &Db, by: By<'_>, name: &str) -> Result<(), Refused> {
     let mut tx = db.begin().await?;
-    let mut connection = standing(&mut tx, name).await?;
-    let paid = connections::paid_by(&mut tx, name).await?;
-    if !paid.is_empty() {
-        return Err(Refused::InUse(paid.join(", ")));
-    }
+    let mut connection = match removable(&mut tx, name).await {
+        Ok(connection) => connection,
+        Err(why) => {
+            tx.rollback().await?;
+            return Err(why);
+        }
+    };
     let shops = connection.shops.clone();
     connection.remove(by.now);
     connections::save(&mut tx, &connection).await?;
@@ -498,6 +536,17 @@ pub fn accepts_token(answer: Result<Probed, ProbeError>) -> Result<(), String> {
         Ok(Probed { status, .. }) if status >= 500 => Err(format!("answered {status}")),
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A connection that no other one needs.
+async fn removable(tx: &mut Tx, name: &str) -> Result<Connection, Refused> {
+    let connection = standing(tx, name).await?;
+    let paid = connections::paid_by(tx, name).await?;
+    if paid.is_empty() {
+        Ok(connection)
+    } else {
+        Err(Refused::InUse(paid.join(", ")))
     }
 }
 

@@ -22,10 +22,10 @@ pub async fn read(config: &Config, db: &Db, clock: &Clock) -> sql::Result<Shared
     Ok(SharedRegistry::new(loaded.registry))
 }
 
-/// Starts to follow the changes of connections. Until the database answers for the first time there are only the
-/// default ones. The task ends when the database's pool is closed.
+/// Starts to follow the changes of connections. Until the database answers for the first time none is known, so
+/// deliveries are not accepted and workers wait ([`known`]). The task ends when the database's pool is closed.
 pub async fn follow(config: &Arc<Config>, db: &Db, clock: &Clock) -> SharedRegistry {
-    let shared = SharedRegistry::new(Registry::new(config));
+    let shared = SharedRegistry::new(Registry::unread(config));
     let mut follower = Follower {
         config: config.clone(),
         db: db.clone(),
@@ -54,6 +54,13 @@ pub async fn follow(config: &Arc<Config>, db: &Db, clock: &Clock) -> SharedRegis
         }
     });
     shared
+}
+
+/// Waits until it is known which connections there are.
+pub async fn known(connections: &SharedRegistry) {
+    while !connections.now().is_read() {
+        tokio::time::sleep(LOOK_AGAIN / 5).await;
+    }
 }
 
 struct Follower {

@@ -51,7 +51,7 @@ pub struct Connection {
     pub rate: Option<i64>,
     pub api_url: Option<String>,
     pub sealed: Option<Sealed>,
-    /// Of the signing secrets, the newest first.
+    /// The fingerprints of the signing secrets, the newest first.
     pub fingerprints: Vec<String>,
     pub former_until: Option<Timestamp>,
     pub created_at: Timestamp,
@@ -489,7 +489,7 @@ pub fn registry(config: &Config, all: &[Connection], now: Timestamp) -> Loaded {
     }
     let standing = all.iter().filter(|it| it.removed_at.is_none());
     let mut standing: Vec<&Connection> = standing.collect();
-    // Of two connections of one shop the later is called.
+    // A shop that moves has two connections, and calls go through the one that was added last.
     standing.sort_by_key(|it| it.created_at);
     for connection in &standing {
         let mut problem = |problem: Unreadable| unreadable.insert(connection.name.clone(), problem);

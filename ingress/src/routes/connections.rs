@@ -12,17 +12,16 @@ use axum::response::{IntoResponse, Response};
 use domain::pause::{LONGEST, Target};
 use operators::connections::{self as flow, Means, NewApi, OVERLAP, Refused, Rotation, Wanted};
 use operators::pauses;
-use platform::task;
 use platform::token::Token;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::audit::By;
 use store::connections::Overview;
 use utoipa::{IntoParams, ToSchema};
 
 use super::endpoints::OfAllShops;
 use crate::App;
 use crate::api_key::{ConnectionsRead, ConnectionsWrite};
+use crate::author::{Author, finished};
 use crate::body::Given;
 use crate::error::{DetailBody, Error};
 use crate::openapi::bodies;
@@ -216,11 +215,10 @@ pub async fn add(
         },
         moves: request.moves,
     };
-    let author = Author::of(&app, &key);
-    let added =
-        finished(
-            async move { flow::add(&author.app.db, author.by(), &author.means(), wanted).await },
-        );
+    let author = Author::of(&app, key.name());
+    let added = finished(async move {
+        flow::add(&author.app.db, author.by(), &means(&author.app), wanted).await
+    });
     match added.await? {
         Ok(()) => Ok((StatusCode::CREATED, Json(one(&app, &name).await?)).into_response()),
         Err(why) => refused(why),
@@ -242,10 +240,17 @@ pub async fn rotate(
         },
         overlap: overlap.map_or(OVERLAP, |seconds| Duration::from_secs(seconds.into())),
     };
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let of = name.clone();
     let rotated = finished(async move {
-        flow::rotate(&author.app.db, author.by(), &author.means(), &of, rotation).await
+        flow::rotate(
+            &author.app.db,
+            author.by(),
+            &means(&author.app),
+            &of,
+            rotation,
+        )
+        .await
     });
     match rotated.await? {
         Ok(_) => Ok(Json(one(&app, &name).await?).into_response()),
@@ -264,7 +269,7 @@ pub async fn pause(
     if length.is_zero() || length > LONGEST {
         return Err(Error::ConnectionWrong);
     }
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let target = Target::Connection(name.clone());
     let paused = finished(async move {
         let (app, by) = (&author.app, author.by());
@@ -284,7 +289,7 @@ pub async fn resume(
     Name(name): Name,
 ) -> Result<Json<Overview>, Error> {
     one(&app, &name).await?;
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let target = Target::Connection(name.clone());
     finished(async move { pauses::end(&author.app.db, author.by(), &target).await }).await??;
     Ok(Json(one(&app, &name).await?))
@@ -295,7 +300,7 @@ pub async fn remove(
     State(app): State<Arc<App>>,
     Name(name): Name,
 ) -> Result<Response, Error> {
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let removed = finished(async move { flow::remove(&author.app.db, author.by(), &name).await });
     match removed.await? {
         Ok(()) => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -375,41 +380,10 @@ fn refused(why: Refused) -> Result<Response, Error> {
     Ok(error.with_body(Json(DetailBody { detail })))
 }
 
-/// The holder of a key who changes something.
-struct Author {
-    app: Arc<App>,
-    actor: String,
-}
-
-impl Author {
-    fn of(app: &Arc<App>, key: &OfAllShops<ConnectionsWrite>) -> Self {
-        Author {
-            app: app.clone(),
-            actor: format!("key:{}", key.name()),
-        }
+/// What connections are sealed with here.
+fn means(app: &App) -> Means<'_> {
+    Means {
+        keys: &app.config.secrets_keys,
+        cleartext: &app.config.cleartext_allowed,
     }
-
-    fn by(&self) -> By<'_> {
-        By {
-            keys: &self.app.keys,
-            actor: &self.actor,
-            now: self.app.clock.now(),
-        }
-    }
-
-    fn means(&self) -> Means<'_> {
-        Means {
-            keys: &self.app.config.secrets_keys,
-            cleartext: &self.app.config.cleartext_allowed,
-        }
-    }
-}
-
-/// Runs a change in a task of its own, so that it goes on when the client disconnects.
-async fn finished<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Error> {
-    task::finish("change of a connection", work)
-        .await
-        .ok_or(Error::Internal)
 }

@@ -14,17 +14,16 @@ use domain::endpoint::ROTATION;
 use domain::event::Pattern;
 use domain::time::Timestamp;
 use operators::endpoints::{self as flow, Change, Seen, WantedEndpoint};
-use platform::task;
 use providers::endpoints::AddressError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::audit::By;
 use store::endpoints::{self, Endpoint};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::App;
 use crate::api_key::{EndpointsRead, EndpointsWrite, Holder, Needs};
+use crate::author::{Author, finished};
 use crate::body::Given;
 use crate::error::Error;
 use crate::openapi::bodies;
@@ -215,7 +214,7 @@ pub async fn add(
     let types = types
         .collect::<Result<Vec<Pattern>, _>>()
         .map_err(|_| Error::EndpointTypes)?;
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let added = finished(async move {
         let (app, by) = (&author.app, author.by());
         let new = WantedEndpoint {
@@ -228,7 +227,7 @@ pub async fn add(
         };
         flow::add(&app.db, by, &app.clock, &app.config.endpoints, new).await
     });
-    let (endpoint, secret) = added.await?;
+    let (endpoint, secret) = added.await??;
     let new = NewEndpoint {
         endpoint,
         secret: secret.reveal(),
@@ -268,12 +267,12 @@ pub async fn rotate(
     State(app): State<Arc<App>>,
     EndpointId(id): EndpointId,
 ) -> Result<Response, Error> {
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let rotated = finished(async move {
         let (app, by) = (&author.app, author.by());
         flow::rotate(&app.db, by, &app.clock, id, ROTATION, Seen::Any).await
     });
-    let (secret, former_secret_until) = rotated.await?;
+    let (secret, former_secret_until) = rotated.await??;
     let rotated = RotatedSecret {
         secret: secret.reveal(),
         former_secret_until,
@@ -286,14 +285,14 @@ pub async fn test(
     State(app): State<Arc<App>>,
     EndpointId(id): EndpointId,
 ) -> Result<Json<EndpointTest>, Error> {
-    let author = Author::of(&app, &key);
+    let author = Author::of(&app, key.name());
     let tested = finished(async move {
         let (app, by) = (&author.app, author.by());
         let (event, webhook) = flow::test_event(&app.db, by, &app.clock, id).await?;
         let sent = app.endpoints().send(webhook).await;
-        Ok((event, sent))
+        Ok::<_, flow::Refused>((event, sent))
     });
-    let (id, sent) = tested.await?;
+    let (id, sent) = tested.await??;
     Ok(Json(EndpointTest {
         id,
         accepted: sent.is_ok(),
@@ -307,37 +306,8 @@ async fn change(
     id: Uuid,
     change: Change,
 ) -> Result<bool, Error> {
-    let author = Author::of(app, key);
-    finished(async move { flow::change(&author.app.db, author.by(), id, change).await }).await
-}
-
-/// The holder of a key who changes something.
-struct Author {
-    app: Arc<App>,
-    actor: String,
-}
-
-impl Author {
-    fn of(app: &Arc<App>, key: &OfAllShops<EndpointsWrite>) -> Self {
-        Author {
-            app: app.clone(),
-            actor: format!("key:{}", key.name()),
-        }
-    }
-
-    fn by(&self) -> By<'_> {
-        By {
-            keys: &self.app.keys,
-            actor: &self.actor,
-            now: self.app.clock.now(),
-        }
-    }
-}
-
-/// Runs a change in a task of its own, so that it goes on when the client disconnects.
-async fn finished<T: Send + 'static>(
-    work: impl Future<Output = Result<T, flow::Refused>> + Send + 'static,
-) -> Result<T, Error> {
-    let done = task::finish("change of an endpoint", work);
-    Ok(done.await.ok_or(Error::Internal)??)
+    let author = Author::of(app, key.name());
+    let changed =
+        finished(async move { flow::change(&author.app.db, author.by(), id, change).await });
+    Ok(changed.await??)
 }

@@ -208,13 +208,30 @@ impl ApiArguments {
     }
 }
 
+/// What the settings say of how connections are kept.
+struct Sealing {
+    keys: Vec<Token>,
+    cleartext: Vec<String>,
+}
+
+impl Sealing {
+    fn read(settings: &Settings) -> Result<Self> {
+        Ok(Sealing {
+            keys: Config::secrets_keys(settings)?,
+            cleartext: Config::cleartext_hosts(settings),
+        })
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means {
+            keys: &self.keys,
+            cleartext: &self.cleartext,
+        }
+    }
+}
+
 async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()> {
-    let keys = Config::secrets_keys(settings)?;
-    let cleartext = Config::cleartext_hosts(settings);
-    let means = Means {
-        keys: &keys,
-        cleartext: &cleartext,
-    };
+    let sealing = Sealing::read(settings)?;
     let author = arguments.operator.author(settings, db).await?;
     let name = arguments.name.clone();
     let wanted = Wanted {
@@ -229,9 +246,14 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
         api: arguments.api.read()?,
         moves: arguments.moves,
     };
-    flow::add(db, author.by(Clock::system().now()), &means, wanted)
-        .await
-        .map_err(refused)?;
+    flow::add(
+        db,
+        author.by(Clock::system().now()),
+        &sealing.means(),
+        wanted,
+    )
+    .await
+    .map_err(refused)?;
     let shown = find(settings, db, &name).await?;
     table::show(arguments.json, &shown, || {
         format!(
@@ -330,12 +352,7 @@ async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
 }
 
 async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Result<()> {
-    let keys = Config::secrets_keys(settings)?;
-    let cleartext = Config::cleartext_hosts(settings);
-    let means = Means {
-        keys: &keys,
-        cleartext: &cleartext,
-    };
+    let sealing = Sealing::read(settings)?;
     let author = arguments.operator.author(settings, db).await?;
     let rotation = Rotation {
         secret: arguments
@@ -349,7 +366,7 @@ async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Res
     let by = author.by(Clock::system().now());
     let Connection {
         name, former_until, ..
-    } = flow::rotate(db, by, &means, &arguments.name, rotation)
+    } = flow::rotate(db, by, &sealing.means(), &arguments.name, rotation)
         .await
         .map_err(refused)?;
     let former = former_until.map_or(String::new(), |until| {
@@ -449,13 +466,9 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
 }
 
 async fn reseal(settings: &Settings, db: &Db, arguments: &ResealArguments) -> Result<()> {
-    let keys = Config::secrets_keys(settings)?;
-    let means = Means {
-        keys: &keys,
-        cleartext: &[],
-    };
+    let sealing = Sealing::read(settings)?;
     let author = arguments.operator.author(settings, db).await?;
-    let resealed = flow::reseal(db, author.by(Clock::system().now()), &means)
+    let resealed = flow::reseal(db, author.by(Clock::system().now()), &sealing.means())
         .await
         .map_err(refused)?;
     terminal::err(

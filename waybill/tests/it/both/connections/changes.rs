@@ -161,14 +161,14 @@ async fn what_waits_of_a_removed_connection_ends_and_its_calls_say_why_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_connection_lets_its_work_wait_and_no_other() {
-    let service = with_connections().start().await;
+    let mut service = with_connections().without_workers().start().await;
     let shops = [
         storefront("shop-a", A, SECRET_A),
         storefront("shop-b", B, SECRET_B),
     ];
     add(&service, shops).await;
     said(&service, &["connections", "pause", "shop-a"]).await;
-    pause(Duration::from_millis(1100)).await;
+    service.start_workers();
     post_all(&service, &[order(1, A, SECRET_A), order(1, B, SECRET_B)]).await;
     eventually("the other shop's order is done", async || {
         service
