@@ -186,6 +186,19 @@ async fn an_erasure_at_one_shop_leaves_the_same_buyer_at_the_other() {
         order(B, 1),
         paid(&service, "pay-a", &of_a, true),
         paid(&service, "pay-b", &of_b, true),
+        // Only the address says whose these are.
+        paid(
+            &service,
+            "pay-a",
+            &intent("pi_3", "succeeded", 500, None),
+            true,
+        ),
+        paid(
+            &service,
+            "pay-b",
+            &intent("pi_3", "succeeded", 500, None),
+            true,
+        ),
     ];
     post_all(&service, &deliveries).await;
     service.settled().await;
@@ -210,6 +223,8 @@ async fn an_erasure_at_one_shop_leaves_the_same_buyer_at_the_other() {
     };
     assert!(!with_person("pi_1@pay-a").await);
     assert!(with_person("pi_1@pay-b").await);
+    assert!(!with_person("pi_3@pay-a").await);
+    assert!(with_person("pi_3@pay-b").await);
     // What comes later of each.
     let later = |account| {
         paid(
