@@ -252,7 +252,7 @@ async fn an_event_does_not_overtake_an_earlier_one_of_its_order_that_was_refused
 
 #[tokio::test]
 async fn an_endpoint_that_refuses_many_orders_gets_all_others_at_once() {
-    let service = with_endpoints().start().await;
+    let service = with_endpoints().manual_clock().start().await;
     let stand_in = StandIn::start(EVERY_SECOND_REFUSED).await;
     let (id, _) = add(&service, &stand_in.url).await;
     let written = write(service.db(), 600, 1).await;
@@ -265,6 +265,7 @@ async fn an_endpoint_that_refuses_many_orders_gets_all_others_at_once() {
     assert_eq!(endpoint(&service, id).await.state, State::Active);
     stand_in.is(200);
     eventually("what it refused is sent again", async || {
+        service.pass(Duration::from_secs(6)).await;
         stand_in.has_all(&written)
     })
     .await;
