@@ -231,6 +231,7 @@ create table bulk_operations (
     queue text not null, -- thing
     kind text not null, -- thing
     shop text not null, -- thing
+    connection text not null, -- thing
     -- A part of the last error.
     error text not null, -- thing
     -- Only jobs that died at this time or before.

@@ -2,6 +2,7 @@
 //! this machine's disk say it; and what operators acknowledge. Every question has an index and an end, so a look costs the
 //! same however many jobs there are.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use config::{Config, Outlet};
@@ -12,12 +13,13 @@ use domain::{endpoint, privacy};
 use serde_json::json;
 use store::attention::{self, Attention};
 use store::audit::By;
+use store::deliveries::{self, Sender};
 use store::held::{self, Reason};
 use store::jobs::{self, ended};
 use store::privacy_requests::{self, RequestEntry};
 use store::refused_deliveries::{self, Refused};
 use store::sql::{self, Db};
-use store::{backlog, deliveries, endpoints};
+use store::{backlog, connections, endpoints};
 
 use crate::findings::{self, Level};
 
@@ -26,6 +28,8 @@ const LISTED: i64 = 20;
 /// The kinds of dead jobs are read from so many of the newest of each queue.
 const LOOKED_AT: i64 = 1000;
 const MOST_REQUESTS: i64 = 100;
+/// At most so many connections are reported as silent.
+const MOST_CONNECTIONS: i64 = 100;
 /// How long a queue stands still, and how long events wait for the broker.
 const STILL: Duration = Duration::from_mins(5);
 const EVENTS_STILL: Duration = Duration::from_mins(2);
@@ -132,41 +136,53 @@ impl Look {
     ) -> sql::Result<()> {
         let summary = refused_deliveries::summary(db, now.minus(DAY)).await?;
         let hour = refused_deliveries::of_hour(db, now).await?;
-        for source in SENDERS {
-            let name = source.into_str();
-            let over = summary
-                .iter()
-                .filter(|it| it.source == name && it.reason == "rate");
+        let named = summary
+            .iter()
+            .filter_map(|it| sender(&it.source, &it.connection));
+        let senders: BTreeSet<Sender> = named.chain(SENDERS.map(of_settings)).collect();
+        for sender in senders {
+            let name = sender.to_string();
+            let is_its = |source: &str, connection: &str| {
+                source == sender.source.into_str()
+                    && connection == sender.connection.as_deref().unwrap_or_default()
+            };
+            let its = || {
+                summary
+                    .iter()
+                    .filter(|it| is_its(&it.source, &it.connection))
+            };
+            let over = its().filter(|it| it.reason == "rate");
             if over.clone().any(|it| now.since(it.last_at) < HOUR) {
                 let number: i64 = over.map(|it| it.deliveries).sum();
                 let details = format!("{number} in the last day");
-                self.add(Condition::DeliveriesOverRate, name, details);
+                self.add(Condition::DeliveriesOverRate, &name, details);
             }
             let wrong = |it: &&Refused| {
-                it.source == name && it.reason == "signature" && it.signature != "missing"
+                is_its(&it.source, &it.connection)
+                    && it.reason == "signature"
+                    && it.signature != "missing"
             };
             let wrong: i64 = hour.iter().filter(wrong).map(|it| it.deliveries).sum();
             if wrong >= SIGNATURES {
                 let details = format!("{wrong} in this hour");
-                self.add(Condition::SignaturesRefused, name, details);
+                self.add(Condition::SignaturesRefused, &name, details);
             }
             // Strangers who sign nothing do not count, unless they sign as another profile does.
-            let signed = summary.iter().filter(|it| {
+            let signed = its().filter(|it| {
                 let is_signed = it.signature != "missing" || !it.header.is_empty();
-                let is_full = matches!(&*it.reason, "unavailable" | "share");
-                it.source == name && is_signed && !is_full
+                is_signed && !matches!(&*it.reason, "unavailable" | "share")
             });
             let refused: i64 = signed.map(|it| it.deliveries).sum();
             let all = refused >= ALL_REFUSED
-                && deliveries::is_silent(db, source, now.minus(DAY)).await? == Some(true);
+                && deliveries::is_silent(db, &sender, now.minus(DAY)).await? == Some(true);
             if all {
                 let details = format!("{refused} in the last day");
-                self.add(Condition::DeliveriesAllRefused, name, details);
+                self.add(Condition::DeliveriesAllRefused, &name, details);
             }
-            if let Some(hours) = silent_hours(db, source, known, now).await? {
-                let details = format!("none in {hours} hours");
-                self.add(Condition::NothingCame, name, details);
-            }
+        }
+        for (sender, hours) in silent(db, known, now).await? {
+            let details = format!("none in {hours} hours");
+            self.add(Condition::NothingCame, sender.to_string(), details);
         }
         for (source, number) in jobs::noted(db, now.minus(HOUR), LOOKED_AT).await? {
             let details = format!("{number} in the last hour");
@@ -252,32 +268,84 @@ impl Look {
     }
 }
 
-/// For how many hours nothing has come of a source, if that is too long for what came in the same hours a week ago, and
-/// a day or two weeks ago. Once it is, it stays so until something comes.
-async fn silent_hours(
+/// The connection that the settings make with this side.
+fn of_settings(source: Source) -> Sender {
+    Sender {
+        source,
+        connection: None,
+    }
+}
+
+fn sender(source: &str, connection: &str) -> Option<Sender> {
+    Some(Sender {
+        source: source.parse().ok()?,
+        connection: Some(connection.to_owned()).filter(|name| !name.is_empty()),
+    })
+}
+
+/// From whom nothing came for how many hours, if that is too long for what came in the same hours a week ago, and a day or
+/// two weeks ago. Once it is, it stays so until something comes, or the connection is removed.
+async fn silent(
     db: &Db,
-    source: Source,
     known: &[Attention],
     now: Timestamp,
-) -> sql::Result<Option<u64>> {
-    let before = known.iter().find(|it| {
-        it.condition == Condition::NothingCame
-            && it.about == source.into_str()
-            && it.state == State::Begun
-    });
-    if let Some(before) = before {
-        let hours = now.since(before.since).as_secs() / 3600 + 1;
-        let is_silent = deliveries::is_silent(db, source, before.since.minus(HOUR)).await?;
-        return Ok((is_silent != Some(false)).then_some(hours));
+) -> sql::Result<BTreeMap<Sender, u64>> {
+    let mut silent = BTreeMap::new();
+    let mut known_before = BTreeSet::new();
+    let is_known =
+        |it: &&Attention| it.condition == Condition::NothingCame && it.state == State::Begun;
+    for before in known.iter().filter(is_known) {
+        let (source, name) = before.about.split_once(' ').unwrap_or((&before.about, ""));
+        let Some(sender) = sender(source, name) else {
+            continue;
+        };
+        let is_removed = match &sender.connection {
+            Some(name) => !connections::is_standing(db, name).await?,
+            None => false,
+        };
+        let came =
+            deliveries::is_silent(db, &sender, before.since.minus(HOUR)).await? == Some(false);
+        if !is_removed && !came {
+            let hours = now.since(before.since).as_secs() / 3600 + 1;
+            silent.insert(sender.clone(), hours);
+        }
+        known_before.insert(sender);
+    }
+    for source in SENDERS {
+        let sender = of_settings(source);
+        if known_before.contains(&sender) {
+            continue;
+        }
+        if let Some(hours) = silent_hours(db, &sender, now).await? {
+            silent.insert(sender, hours);
+        }
     }
     for hours in SILENT_HOURS {
         let period = Duration::from_hours(hours);
-        if deliveries::is_silent(db, source, now.minus(period)).await? != Some(true) {
+        let usual = [WEEK, DAY, 2 * WEEK].map(|ago| {
+            let until = now.minus(ago);
+            (until.minus(period), until)
+        });
+        let since = now.minus(period);
+        let found =
+            deliveries::silent_connections(db, since, usual, (USUAL, MOST_CONNECTIONS)).await?;
+        for sender in found.into_iter().filter(|it| !known_before.contains(it)) {
+            silent.entry(sender).or_insert(hours);
+        }
+    }
+    Ok(silent)
+}
+
+/// The same of the connection that the settings make.
+async fn silent_hours(db: &Db, sender: &Sender, now: Timestamp) -> sql::Result<Option<u64>> {
+    for hours in SILENT_HOURS {
+        let period = Duration::from_hours(hours);
+        if deliveries::is_silent(db, sender, now.minus(period)).await? != Some(true) {
             break;
         }
         let usual = async |ago: Duration| {
             let until = now.minus(ago);
-            let came = deliveries::came(db, source, (until.minus(period), until), USUAL + 1);
+            let came = deliveries::came(db, sender.source, (until.minus(period), until), USUAL + 1);
             Ok::<bool, sql::Error>(came.await? > USUAL)
         };
         if usual(WEEK).await? && (usual(DAY).await? || usual(2 * WEEK).await?) {

@@ -78,6 +78,9 @@ pub struct Line {
     pub source: String,
     pub topic: Option<String>,
     pub shop: Option<String>,
+    /// The connection by which it came; absent for the one that the settings make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
     /// The order's, the payment's, ..
     pub object_id: Option<String>,
     pub delivery_id: Option<String>,
@@ -140,6 +143,7 @@ impl Line {
             source: delivery.source.into_str().to_owned(),
             topic: Some(delivery.kind.clone()),
             shop: delivery.shop.clone(),
+            connection: delivery.connection.clone(),
             object_id: delivery.object_id.clone(),
             delivery_id: delivery.external_id.clone(),
             status: 200,
@@ -163,6 +167,7 @@ impl Line {
             source: row.source.clone(),
             topic: row.topic.clone(),
             shop: row.shop.clone(),
+            connection: given(&row.connection),
             object_id: None,
             delivery_id: None,
             status: row.status,

@@ -37,6 +37,7 @@ pub struct Operation {
     pub queue: String,
     pub kind: String,
     pub shop: String,
+    pub connection: String,
     pub error: String,
     /// Only jobs that died at this time or before, so no job is added while it runs.
     pub died_until: Timestamp,
@@ -67,6 +68,7 @@ impl Operation {
             queue: self.queue.parse().ok(),
             kind: self.kind.clone(),
             shop: self.shop.clone(),
+            connection: self.connection.clone(),
             error: self.error.clone(),
             until: Timestamp(self.died_until.0.saturating_add(1)),
             ..Filter::default()
@@ -98,9 +100,9 @@ pub async fn confirm(db: &Db, by: By<'_>, new: NewOperation<'_>) -> Result<bool>
     let inserted = tx
         .query(
             "insert into bulk_operations
-                 (id, action, queue, kind, shop, error, died_until, rate, actor, state, found, done,
-                  passed_over, refused, created_at, begins_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting', $10, 0, 0, 0, $11, $12)
+                 (id, action, queue, kind, shop, connection, error, died_until, rate, actor, state, found,
+                  done, passed_over, refused, created_at, begins_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'waiting', $11, 0, 0, 0, $12, $13)
              on conflict (id) do nothing",
         )
         .bind(new.id)
@@ -108,6 +110,7 @@ pub async fn confirm(db: &Db, by: By<'_>, new: NewOperation<'_>) -> Result<bool>
         .bind(filter.queue.map_or("", |it| it.into_str()))
         .bind(filter.kind.as_str())
         .bind(filter.shop.as_str())
+        .bind(filter.connection.as_str())
         .bind(filter.error.as_str())
         .bind(new.died_until.0)
         .bind(new.rate)
@@ -127,6 +130,7 @@ pub async fn confirm(db: &Db, by: By<'_>, new: NewOperation<'_>) -> Result<bool>
         "queue": filter.queue.map(|it| it.into_str()),
         "kind": filter.kind,
         "shop": filter.shop,
+        "connection": filter.connection,
         "by_error": !filter.error.is_empty(),
         "died_until": new.died_until,
         "rate": new.rate,

@@ -53,17 +53,88 @@ pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
 /// How many of the newest deliveries are looked at for one of a source.
 const NEWEST: i64 = 10_000;
 
-/// Whether no delivery of this source came since then. `None`: so many others came that it is not known.
-pub async fn is_silent(db: &Db, source: Source, since: Timestamp) -> Result<Option<bool>> {
+/// Who sends deliveries: one side of one connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sender {
+    pub source: Source,
+    /// None: the connection that the settings make.
+    pub connection: Option<String>,
+}
+
+impl std::fmt::Display for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.source.into_str())?;
+        match &self.connection {
+            Some(name) => write!(f, " {name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The connections from which nothing came since then, although each of them had more than `usual` in the first of these
+/// periods, and in one of the two others. At most `most`.
+pub async fn silent_connections(
+    db: &Db,
+    since: Timestamp,
+    periods: [(Timestamp, Timestamp); 3],
+    (usual, most): (i64, i64),
+) -> Result<Vec<Sender>> {
+    macro_rules! came {
+        ($period:literal) => {
+            concat!(
+                "exists (select 1 from deliveries where connection = name and source <> 'internal' and ",
+                $period,
+                ")"
+            )
+        };
+    }
+    let mut query = db
+        .query(concat!(
+            "select name, source from connections
+             where removed_at is null and not ",
+            came!("id >= $1"),
+            " and ",
+            came!("id >= $2 and id < $3 limit 1 offset $8"),
+            " and (",
+            came!("id >= $4 and id < $5 limit 1 offset $8"),
+            " or ",
+            came!("id >= $6 and id < $7 limit 1 offset $8"),
+            ") order by name limit $9"
+        ))
+        .bind(first_id(since));
+    for (from, until) in periods {
+        query = query.bind(first_id(from)).bind(first_id(until));
+    }
+    let silent = query.bind(usual).bind(most).all(|row| {
+        Ok(Sender {
+            source: row.get("source")?,
+            connection: Some(row.get("name")?),
+        })
+    });
+    silent.await
+}
+
+/// Whether no delivery of this sender came since then. `None`: so many others came that it is not known.
+pub async fn is_silent(db: &Db, sender: &Sender, since: Timestamp) -> Result<Option<bool>> {
+    if let Some(name) = &sender.connection {
+        let came = db
+            .query(
+                "select 1 as one from deliveries
+                 where connection = $1 and id >= $2 and source <> 'internal' limit 1",
+            )
+            .bind(name.as_str())
+            .bind(first_id(since));
+        return Ok(Some(!came.is_any().await?));
+    }
     let came = db
         .query(
             "select 1 as one
-             from (select source from deliveries where id >= $1 order by id desc limit $2) as newest
-             where source = $3 limit 1",
+             from (select source, connection from deliveries where id >= $1 order by id desc limit $2) as newest
+             where source = $3 and connection is null limit 1",
         )
         .bind(first_id(since))
         .bind(NEWEST)
-        .bind(source.into_str());
+        .bind(sender.source.into_str());
     if came.is_any().await? {
         return Ok(Some(false));
     }
@@ -80,8 +151,8 @@ pub async fn first_after(db: &Db, at: Timestamp) -> Result<Option<Timestamp>> {
         .await
 }
 
-/// How many deliveries of this source came from one time until another one, counted up to `most`. Of more than ten
-/// thousand of all sources only these are looked at.
+/// How many deliveries of this source came by the connection that the settings make, from one time until another one,
+/// counted up to `most`. Of more than ten thousand of all only these are looked at.
 pub async fn came(
     db: &Db,
     source: Source,
@@ -91,8 +162,8 @@ pub async fn came(
     db.query(
         "select count(*) as came from (
              select 1 as one
-             from (select source from deliveries where id >= $1 and id < $2 order by id limit $3) as period
-             where source = $4 limit $5) as counted",
+             from (select source, connection from deliveries where id >= $1 and id < $2 order by id limit $3) as period
+             where source = $4 and connection is null limit $5) as counted",
     )
     .bind(first_id(from))
     .bind(first_id(until))

@@ -620,6 +620,8 @@ pub struct Filter {
     /// `*` stands for any text. Upper and lower case count as the same.
     pub kind: String,
     pub shop: String,
+    /// The connection by which it came, or that the work is for. `default` is the one that the settings make.
+    pub connection: String,
     /// The provider's id of the order, payment, .. that the job is about.
     pub object_id: String,
     /// Only jobs that arrived at this time or later.
@@ -637,6 +639,7 @@ impl Default for Filter {
             state: String::new(),
             kind: String::new(),
             shop: String::new(),
+            connection: String::new(),
             object_id: String::new(),
             since: Timestamp(0),
             before: Timestamp(i64::MAX),
@@ -657,7 +660,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
             "where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
                and ($3 = '' or lower(jobs.kind) like $3 escape '!')
                and ($4 = '' or jobs.shop = $4) and jobs.created_at >= $5 and jobs.created_at < $6
-               and jobs.id >= $7 and jobs.id < $8
+               and jobs.id >= $7 and jobs.id < $8 and ($10 = '' or coalesce(connection, 'default') = $10)
              order by jobs.id desc
              limit $9"
         ))
@@ -668,7 +671,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
                and ($3 = '' or lower(deliveries.kind) like $3 escape '!')
                and ($4 = '' or deliveries.shop = $4)
                and deliveries.created_at >= $5 and deliveries.created_at < $6
-               and deliveries.id >= $7 and deliveries.id < $8 and object_id = $10
+               and deliveries.id >= $7 and deliveries.id < $8
+               and ($10 = '' or coalesce(connection, 'default') = $10) and object_id = $11
              order by object_id desc, deliveries.id desc
              limit $9"
         ))
@@ -690,7 +694,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
         .bind(filter.before.0)
         .bind(first_id(filter.since.minus(APART)))
         .bind(end.min(filter.after))
-        .bind(limit);
+        .bind(limit)
+        .bind(filter.connection.as_str());
     let query = match filter.object_id.as_str() {
         "" => query,
         object_id => query.bind(object_id),

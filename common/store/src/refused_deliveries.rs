@@ -85,16 +85,18 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
 }
 
 /// The kinds of refused deliveries of which one came since then, the latest first.
-pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
+/// Of this connection alone, unless it is empty.
+pub async fn list(db: &Db, connection: &str, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
     db.query(
         "select source, connection, profile, reason, signature, header, advice, status, deliveries,
                 first_at, last_at, headers, topic, shop, age_seconds, body_key
          from refused_deliveries
-         where last_at >= $1
+         where last_at >= $1 and ($2 = '' or connection = case $2 when 'default' then '' else $2 end)
          order by last_at desc, source, connection, reason, signature, header
-         limit $2",
+         limit $3",
     )
     .bind(since.0)
+    .bind(connection)
     .bind(limit)
     .all(Refused::from_row)
     .await
@@ -124,6 +126,8 @@ pub fn hour(at: Timestamp) -> i64 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, FromRow)]
 pub struct Summary {
     pub source: String,
+    /// Empty: the one that the settings make.
+    pub connection: String,
     pub reason: String,
     pub signature: String,
     pub header: String,
@@ -135,12 +139,12 @@ pub struct Summary {
 /// By reason, those that came most often first. An hour counts whole.
 pub async fn summary(db: &Db, since: Timestamp) -> Result<Vec<Summary>> {
     db.query(
-        "select source, reason, signature, header, advice,
+        "select source, connection, reason, signature, header, advice,
                 cast(sum(deliveries) as bigint) as deliveries, max(last_at) as last_at
          from refused_deliveries
          where last_at >= $1
-         group by source, reason, signature, header, advice
-         order by 6 desc, source, reason, signature, header, advice",
+         group by source, connection, reason, signature, header, advice
+         order by 7 desc, source, connection, reason, signature, header, advice",
     )
     .bind(since.0)
     .all(Summary::from_row)

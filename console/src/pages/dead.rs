@@ -53,6 +53,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             ),
             field("kind", "Kind, with * for any text", &filter.kind, &[]),
             field("shop", "Shop", &filter.shop, &[]),
+            field("connection", "Connection", &filter.connection, &[]),
             field("error", "Part of the error", &filter.error, &[]),
         ],
         table,
@@ -75,6 +76,7 @@ fn filter(fields: &Fields) -> Result<Filter, Error> {
         queue: fields.maybe("queue")?,
         kind: given("kind"),
         shop: given("shop").to_ascii_lowercase(),
+        connection: given("connection"),
         error: given("error"),
         ..Filter::default()
     })
@@ -89,6 +91,7 @@ fn fields(filter: &Filter) -> Vec<(&'static str, String)> {
         ),
         ("kind", filter.kind.clone()),
         ("shop", filter.shop.clone()),
+        ("connection", filter.connection.clone()),
         ("error", filter.error.clone()),
     ]
 }
@@ -166,7 +169,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
             "Discard them for good",
         ),
     };
-    let names = ["Queue", "Kind", "Shop", "Part of the error"];
+    let names = ["Queue", "Kind", "Shop", "Connection", "Part of the error"];
     let given = names.into_iter().zip(fields(&filter));
     let mut facts: Vec<_> = given
         .filter(|(_, (_, value))| !value.is_empty())

@@ -31,6 +31,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     for (option, value) in [
         ("--kind", &filter.kind),
         ("--shop", &filter.shop),
+        ("--connection", &filter.connection),
         ("--state", &filter.state),
     ] {
         if !value.is_empty() {
@@ -59,6 +60,7 @@ pub fn filter<R>(visit: &Visit<R>) -> arrived::Filter {
         source: given("source"),
         kind: given("topic"),
         shop: given("shop").to_ascii_lowercase(),
+        connection: given("connection"),
         state: given("state"),
     }
 }
@@ -74,6 +76,7 @@ pub fn filters(filter: &arrived::Filter) -> Vec<Filter> {
         ),
         field("topic", "Topic, with * for any text", &filter.kind, &[]),
         field("shop", "Shop", &filter.shop, &[]),
+        field("connection", "Connection", &filter.connection, &[]),
         field(
             "state",
             "State of the job",

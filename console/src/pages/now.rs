@@ -370,7 +370,10 @@ fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item
         };
         Item {
             class: "open",
-            what: format!("Refused deliveries of the {} provider", it.source),
+            what: match it.connection.as_str() {
+                "" => format!("Refused deliveries of the {} provider", it.source),
+                name => format!("Refused deliveries of the connection {name}"),
+            },
             count: format!("{} in the last day", bounded(it.deliveries, i64::MAX)),
             age: format!("{}, the latest", age(now, it.last_at)),
             why: refused_deliveries::why(&it.reason, &it.signature),

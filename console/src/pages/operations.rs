@@ -92,6 +92,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Queue", Cell::text(it.queue.as_str())),
             ("Kind", Cell::text(it.kind.as_str())),
             ("Shop", Cell::text(it.shop.as_str())),
+            ("Connection", Cell::text(it.connection.as_str())),
             ("Part of the error", Cell::text(it.error.as_str())),
             ("Died until", Cell::time(it.died_until)),
             ("Confirmed by", Cell::text(it.actor.as_str())),

@@ -21,7 +21,8 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         _ => ("day", Duration::from_hours(24)),
     };
     let since = visit.now().minus(since);
-    let refused = refused_deliveries::list(visit.db(), since, MOST).await?;
+    let connection = visit.query.get("connection");
+    let refused = refused_deliveries::list(visit.db(), connection, since, MOST).await?;
     let table = refused.table(&[
         ("Last", &|it| Cell::time(it.last_at)),
         ("Count", &|it| Cell::Number(it.deliveries)),
@@ -47,12 +48,15 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         about: "By hour and reason, the latest first. Topic and shop are those of the latest one; nobody \
                 signed them.",
         command: "waybill refused list".to_owned(),
-        filters: vec![field(
-            "since",
-            "In the last",
-            word,
-            &["hour", "day", "week", "month"],
-        )],
+        filters: vec![
+            field(
+                "since",
+                "In the last",
+                word,
+                &["hour", "day", "week", "month"],
+            ),
+            field("connection", "Connection", connection, &[]),
+        ],
         table,
         empty: "Nothing was refused.",
         note: is_cut

@@ -73,6 +73,9 @@ pub struct Which {
     /// Only jobs of this shop domain
     #[arg(long)]
     shop: Option<String>,
+    /// Only jobs of this connection; `default` is the one that the settings make
+    #[arg(long, value_name = "NAME")]
+    connection: Option<String>,
     /// Only jobs whose last error contains this text
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
@@ -103,6 +106,7 @@ impl Which {
         self.kind.is_none()
             && self.queue.is_none()
             && self.shop.is_none()
+            && self.connection.is_none()
             && self.error.is_none()
             && self.since.is_none()
             && self.before.is_none()
@@ -114,6 +118,7 @@ impl Which {
             queue: self.queue,
             kind: self.kind.clone().unwrap_or_default(),
             shop: self.shop.clone().unwrap_or_default().to_ascii_lowercase(),
+            connection: self.connection.clone().unwrap_or_default(),
             error: self.error.clone().unwrap_or_default(),
             from: self.since.map_or(any.from, |it| it.at(now)),
             until: self.before.map_or(any.until, |it| it.at(now)),

@@ -83,6 +83,9 @@ pub struct List {
     /// Only jobs of this shop domain
     #[arg(long)]
     shop: Option<String>,
+    /// Only jobs of this connection; `default` is the one that the settings make
+    #[arg(long, value_name = "NAME")]
+    connection: Option<String>,
     /// Only jobs that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
     /// day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
@@ -95,7 +98,7 @@ pub struct List {
     #[arg(
         long,
         value_name = "ID",
-        conflicts_with_all = ["queue", "state", "kind", "object", "shop", "since", "before", "after"]
+        conflicts_with_all = ["queue", "state", "kind", "object", "shop", "connection", "since", "before", "after"]
     )]
     trace: Option<String>,
     /// Show at most this many
@@ -129,6 +132,9 @@ pub struct Requeue {
     /// Only deliveries of this shop domain
     #[arg(long)]
     shop: Option<String>,
+    /// Only deliveries of this connection; `default` is the one that the settings make
+    #[arg(long, value_name = "NAME")]
+    connection: Option<String>,
     /// Only deliveries that arrived then or later: an age like 2h, a time like
     /// 2027-01-31T12:00:00Z, or a day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
@@ -177,6 +183,7 @@ async fn list(db: &Db, arguments: List) -> Result<()> {
             state: text(arguments.state.map(|state| state.to_string())),
             kind: text(arguments.kind),
             shop: text(arguments.shop).to_ascii_lowercase(),
+            connection: text(arguments.connection),
             object_id: text(arguments.object),
             since: arguments.since.map_or(any.since, |it| it.at(now)),
             before: arguments.before.map_or(any.before, |it| it.at(now)),
@@ -244,7 +251,9 @@ async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()>
 async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
     let (kind, shop) = (requeue.kind.as_ref(), requeue.shop.as_ref());
     let (since, before) = (requeue.since, requeue.before);
-    let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || before.is_some();
+    let connection = requeue.connection.as_ref();
+    let is_of_some = kind.is_some() || shop.is_some() || connection.is_some();
+    let is_filtered = is_of_some || since.is_some() || before.is_some();
     nothing_named(&requeue.ids, requeue.all || is_filtered)?;
     let found = if requeue.ids.is_empty() {
         let now = Clock::system().now();
@@ -252,6 +261,7 @@ async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
         let filter = ended::Filter {
             kind: kind.cloned().unwrap_or_default(),
             shop: shop.map_or_else(String::new, |shop| shop.to_ascii_lowercase()),
+            connection: connection.cloned().unwrap_or_default(),
             arrived_from: since.map_or(any.arrived_from, |it| it.at(now)),
             arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
             ..any

@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Only deliveries of this shop
     #[arg(long, value_name = "DOMAIN")]
     shop: Option<String>,
+    /// Only deliveries of this connection; `default` is the one that the settings make
+    #[arg(long, value_name = "NAME")]
+    connection: Option<String>,
     /// End after so many lines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
@@ -71,6 +74,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
             source: given(&arguments.source),
             kind: given(&arguments.topic),
             shop: given(&arguments.shop),
+            connection: given(&arguments.connection),
             state: String::new(),
         },
         arguments,

@@ -82,6 +82,7 @@ async fn show(db: &Db, id: Uuid, json: bool) -> Result<()> {
         ("queue", any(&it.queue)),
         ("kind", any(&it.kind)),
         ("shop", any(&it.shop)),
+        ("connection", any(&it.connection)),
         ("error", any(&it.error)),
         ("died until", zone::time(it.died_until)),
         ("rate", format!("{} a second", it.rate)),

@@ -23,6 +23,14 @@ pub enum Command {
         /// day, which means its beginning
         #[arg(long, value_name = "AGE|TIME", default_value = "24h", value_parser = age::moment)]
         since: Moment,
+        /// Only what came by this connection; `default` is the one that the settings make
+        #[arg(
+            long,
+            value_name = "NAME",
+            default_value = "",
+            hide_default_value = true
+        )]
+        connection: String,
         /// How many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
@@ -45,8 +53,13 @@ pub enum Command {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let now = Clock::system().now();
     with_database(settings, async |db| match command {
-        Command::List { since, limit, json } => {
-            let refused = refused_deliveries::list(db, since.at(now), limit).await?;
+        Command::List {
+            since,
+            connection,
+            limit,
+            json,
+        } => {
+            let refused = refused_deliveries::list(db, &connection, since.at(now), limit).await?;
             table::show(json, &refused, || list(&refused, now))
         }
         Command::Summary { since, json } => {
@@ -111,7 +124,11 @@ fn summarized(summary: &[Summary], now: Timestamp) -> String {
     let table = summary.table(&[
         ("COUNT", &|it| format!("{:>5}", it.deliveries)),
         ("LAST", &|it| age::text(now, it.last_at)),
-        ("SOURCE", &|it| it.source.clone()),
+        ("SOURCE", &|it| {
+            format!("{} {}", it.source, it.connection)
+                .trim_end()
+                .to_owned()
+        }),
         ("WHY", &|it| {
             refused_deliveries::why(&it.reason, &it.signature)
         }),

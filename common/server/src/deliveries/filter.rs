@@ -1,6 +1,7 @@
 //! Which deliveries somebody wants to see, as the statement for their list decides it
 //! (`store::jobs::arrived::page`).
 
+use domain::connection::DEFAULT;
 use domain::job::State;
 use store::jobs::arrived::Filter;
 
@@ -14,6 +15,8 @@ pub fn fits(filter: &Filter, line: &Line) -> bool {
         && (filter.kind.is_empty()
             || is_like(&filter.kind.to_ascii_lowercase(), &given(&line.topic)))
         && (filter.shop.is_empty() || filter.shop.eq_ignore_ascii_case(&given(&line.shop)))
+        && (filter.connection.is_empty()
+            || filter.connection == line.connection.as_deref().unwrap_or(DEFAULT))
         && (filter.state.is_empty()
             || state(line.outcome).is_some_and(|state| filter.state == state.into_str()))
 }

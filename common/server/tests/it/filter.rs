@@ -10,6 +10,7 @@ fn line(topic: &str, outcome: Outcome) -> Line {
         source: "storefront".to_owned(),
         topic: Some(topic.to_owned()),
         shop: Some("a.example".to_owned()),
+        connection: None,
         object_id: None,
         delivery_id: None,
         status: 200,

@@ -14,6 +14,8 @@ pub struct Arrived {
     pub source: Source,
     pub kind: String,
     pub shop: Option<String>,
+    /// The connection by which it came; null for the one that the settings make.
+    pub connection: Option<String>,
     /// The provider's id of the delivery.
     pub external_id: Option<String>,
     /// The provider's id of the order, payment, .. that it is about.
@@ -44,7 +46,7 @@ pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
     for ids in ids.chunks(500) {
         let part: Vec<Arrived> = db
             .query(
-                "select deliveries.id, source, deliveries.kind, deliveries.shop, external_id, object_id,
+                "select deliveries.id, source, deliveries.kind, deliveries.shop, connection, external_id, object_id,
                         state, attempts, last_error, deliveries.created_at, finished_at, discarded_at
                  from deliveries join jobs on jobs.id = deliveries.id
                  where source <> 'internal' and deliveries.id in ($1..)",
@@ -66,6 +68,8 @@ pub struct Filter {
     /// A topic or event type; `*` stands for any text. Upper and lower case count as the same.
     pub kind: String,
     pub shop: String,
+    /// `default` is the one that the settings make.
+    pub connection: String,
     pub state: String,
 }
 
@@ -79,16 +83,17 @@ pub async fn page(
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let deliveries: Vec<Arrived> = db
         .query(
-            "select newest.id, source, newest.kind, newest.shop, external_id, object_id, state, attempts,
-                    last_error, newest.created_at, finished_at, discarded_at
-             from (select id, source, kind, shop, external_id, object_id, created_at
+            "select newest.id, source, newest.kind, newest.shop, connection, external_id, object_id, state,
+                    attempts, last_error, newest.created_at, finished_at, discarded_at
+             from (select id, source, kind, shop, connection, external_id, object_id, created_at
                    from deliveries where id < $1 order by id desc limit $2) as newest
              left join jobs on jobs.id = newest.id
              where source <> 'internal'
                and ($3 = '' or source = $3) and ($4 = '' or lower(newest.kind) like $4 escape '!')
                and ($5 = '' or newest.shop = $5) and ($6 = '' or state = $6)
+               and ($7 = '' or coalesce(connection, 'default') = $7)
              order by newest.id desc
-             limit $7",
+             limit $8",
         )
         .bind(before)
         .bind(LOOKED_THROUGH)
@@ -96,6 +101,7 @@ pub async fn page(
         .bind(super::ended::pattern(&filter.kind))
         .bind(filter.shop.as_str())
         .bind(filter.state.as_str())
+        .bind(filter.connection.as_str())
         .bind(most)
         .all(Arrived::from_row).await?;
     if deliveries.len() == limit {

@@ -54,6 +54,8 @@ pub struct Filter {
     /// `*` stands for any text. Upper and lower case count as the same.
     pub kind: String,
     pub shop: String,
+    /// The connection by which it came, or that the work is for. `default` is the one that the settings make.
+    pub connection: String,
     /// A part of the last error.
     pub error: String,
     /// Only jobs that ended at this time or later.
@@ -73,6 +75,7 @@ impl Default for Filter {
             queue: None,
             kind: String::new(),
             shop: String::new(),
+            connection: String::new(),
             error: String::new(),
             from: first,
             until: last,
@@ -130,14 +133,16 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The conditions that a [`Filter`] makes of a job that has ended, with what [`filtered`] binds.
+/// The conditions that a [`Filter`] makes of `job`, which has ended, with what [`filtered`] binds.
 macro_rules! matching {
     () => {
         "($1 = '' or queue = $1)
          and ($2 = '' or lower(kind) like $2 escape '!')
          and ($3 = '' or shop = $3)
          and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
-         and finished_at >= $5 and finished_at < $6"
+         and finished_at >= $5 and finished_at < $6
+         and ($7 = '' or exists (select 1 from deliveries
+                                 where deliveries.id = job.id and coalesce(connection, 'default') = $7))"
     };
 }
 
@@ -145,12 +150,12 @@ macro_rules! matching {
 macro_rules! ended {
     () => {
         "select id, queue, kind, shop, state, created_at, finished_at,
-                (select source from deliveries where deliveries.id = jobs.id) as source
-         from jobs"
+                (select source from deliveries where deliveries.id = job.id) as source
+         from jobs as job"
     };
 }
 
-/// The newest dead jobs of the queue $1, until the job that died at $7 with the id $8, at most $9.
+/// The newest dead jobs of the queue $1, until the job that died at $8 with the id $9, at most $10.
 macro_rules! newest {
     ($columns:literal) => {
         concat!(
@@ -158,13 +163,13 @@ macro_rules! newest {
             $columns,
             " from jobs
              where state = 'dead' and queue = $1 and finished_at >= $5 and finished_at < $6
-               and finished_at <= $7 and (finished_at < $7 or id < $8)
-             order by finished_at desc, id desc limit $9"
+               and finished_at <= $8 and (finished_at < $8 or id < $9)
+             order by finished_at desc, id desc limit $10"
         )
     };
 }
 
-/// Binds the values $1 to $6 of a statement.
+/// Binds the values $1 to $7 of a statement.
 fn filtered<'t, 'v>(query: Query<'t, 'v>, queue: &'v str, filter: &'v Filter) -> Query<'t, 'v> {
     query
         .bind(queue)
@@ -173,6 +178,7 @@ fn filtered<'t, 'v>(query: Query<'t, 'v>, queue: &'v str, filter: &'v Filter) ->
         .bind(filter.error())
         .bind(filter.from.0)
         .bind(filter.until.0)
+        .bind(filter.connection.as_str())
 }
 
 /// Every dead job that matches, sorted by id.
@@ -211,9 +217,9 @@ pub async fn after(
             ended!(),
             " where state = 'dead' and queue = $1 and ",
             matching!(),
-            " and finished_at >= $7 and (finished_at > $7 or id > $8)
+            " and finished_at >= $8 and (finished_at > $8 or id > $9)
              order by finished_at, id
-             limit $9"
+             limit $10"
         ));
         let found: Vec<Ended> = filtered(query, queue.into_str(), filter)
             .bind(died.0)
@@ -256,8 +262,8 @@ pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Kinds> {
         let query = db.query(concat!(
             "select kind, count(*) as jobs, min(finished_at) as first, max(finished_at) as last
              from (",
-            newest!("queue, kind, shop, last_error, finished_at"),
-            ") as newest where ",
+            newest!("id, queue, kind, shop, last_error, finished_at"),
+            ") as job where ",
             matching!(),
             " group by kind order by kind"
         ));
@@ -298,9 +304,9 @@ pub async fn page(
         let query = db.query(concat!(
             "select id, finished_at from (",
             newest!("id, queue, kind, shop, last_error, finished_at"),
-            ") as newest where ",
+            ") as job where ",
             matching!(),
-            " order by finished_at desc, id desc limit $10"
+            " order by finished_at desc, id desc limit $11"
         ));
         let dead: Vec<_> = filtered(query, queue.into_str(), filter)
             .bind(begin.0.0)
@@ -397,7 +403,7 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
     let query = db.query(concat!(
         "select kind, coalesce(last_error, '') as error, count(*) as jobs,
                 min(finished_at) as first, max(finished_at) as last
-         from jobs
+         from jobs as job
          where state = 'dead' and ",
         matching!(),
         " group by kind, coalesce(last_error, '')
@@ -476,6 +482,7 @@ pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
            and ($2 = '' or lower(deliveries.kind) like $2 escape '!')
            and ($3 = '' or deliveries.shop = $3)
            and deliveries.created_at >= $4 and deliveries.created_at < $5 and deliveries.id >= $6
+           and ($7 = '' or coalesce(connection, 'default') = $7)
          order by deliveries.id",
     )
     .bind(filter.queue())
@@ -484,6 +491,7 @@ pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     .bind(filter.arrived_from.0)
     .bind(filter.arrived_until.0)
     .bind(first_id(filter.arrived_from.minus(APART)))
+    .bind(filter.connection.as_str())
     .all(Ended::from_row)
     .await
 }

@@ -11,6 +11,7 @@ fn a_key_of_shops_sees_their_deliveries_and_nothing_that_nobody_signed() {
         source: "storefront".to_owned(),
         topic: Some("orders/create".to_owned()),
         shop: shop.map(ToOwned::to_owned),
+        connection: None,
         object_id: None,
         delivery_id: None,
         status: 200,

@@ -253,10 +253,12 @@ async fn refused(db: &Db, now: Timestamp) -> sql::Result<Finding> {
             "" => String::new(),
             header => format!(" but {header}"),
         };
+        let space = if it.connection.is_empty() { "" } else { " " };
         format!(
-            "{} of {}: {}{header}",
+            "{} of {}{space}{}: {}{header}",
             it.deliveries,
             it.source,
+            it.connection,
             why(&it.reason, &it.signature)
         )
     });

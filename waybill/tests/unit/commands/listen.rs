@@ -11,6 +11,7 @@ fn line(outcome: Outcome) -> Line {
         source: "storefront".to_owned(),
         topic: Some("orders/create".to_owned()),
         shop: Some("shop.example".to_owned()),
+        connection: None,
         object_id: Some("820982911946154".to_owned()),
         delivery_id: None,
         status: 200,

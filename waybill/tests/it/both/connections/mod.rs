@@ -3,6 +3,7 @@
 
 mod accounts;
 mod changes;
+mod lists;
 mod secrets;
 
 use operators::connections::{self as flow, Means, NewApi, Wanted};

@@ -171,7 +171,7 @@ async fn whatever_another_secret_claims_is_refused_and_listed_and_changes_nothin
     assert_eq!(service.count(requests).await, 0);
     let listed = async || {
         let since = domain::time::Timestamp(0);
-        let refused = refused_deliveries::list(service.db(), since, 100)
+        let refused = refused_deliveries::list(service.db(), "", since, 100)
             .await
             .unwrap();
         let of = |connection: &str, status: i64| {
