@@ -186,6 +186,8 @@ create table connections (
     payments text, -- thing
     -- How many deliveries a second are taken; 0: no limit. Null: as many as the profile says.
     rate bigint,
+    -- Who writes to the buyers of its shops. Null: the sender that the settings name.
+    sender text, -- thing
     api_url text, -- thing
     -- The signing secrets, newest first, and the token of the API, as JSON, encrypted with SECRETS_KEY. Null once it is removed.
     secrets bytea, -- sealed

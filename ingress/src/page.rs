@@ -11,13 +11,14 @@ use askama::Template;
 use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use config::connection::Mailbox;
 use domain::carrier;
 use domain::due::{AmountDue, NothingDue};
 use domain::money::Money;
 use domain::order::FinancialStatus;
 use domain::profile;
 use domain::time::Timestamp;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use store::public_orders::{self, Progress, PublicOrder};
 
@@ -53,18 +54,42 @@ pub enum Asked {
     Garbled,
 }
 
+/// The shop that a page may name.
+#[derive(Clone, Copy)]
+pub struct Shop<'a> {
+    pub domain: &'a str,
+    /// Who writes to its buyers, as its connection says.
+    pub sender: Option<&'a Mailbox>,
+}
+
 /// The heading of an order's pages: its name and its shop.
 struct Order<'a> {
     name: String,
-    shop: Option<&'a str>,
+    shop: Option<Shop<'a>>,
 }
 
 impl<'a> Order<'a> {
-    fn new(order: &PublicOrder, shop: Option<&'a str>) -> Self {
+    fn new(order: &PublicOrder, shop: Option<Shop<'a>>) -> Self {
         Order {
             name: order.name.clone().unwrap_or_else(|| order.id.to_string()),
-            shop: shop.filter(|shop| !shop.is_empty()),
+            shop: shop.filter(|shop| !shop.domain.is_empty()),
         }
+    }
+}
+
+impl Shop<'_> {
+    /// The shop as its buyers know it.
+    fn name(&self) -> &str {
+        let named = self.sender.and_then(|sender| sender.name.as_deref());
+        named.unwrap_or(self.domain)
+    }
+
+    /// Whom its buyers may ask, and a link that begins a mail.
+    fn contact(&self) -> Option<(String, String)> {
+        const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-');
+        let address = self.sender?.email.to_string();
+        let link = format!("mailto:{}", utf8_percent_encode(&address, ENCODED));
+        Some((address, link))
     }
 }
 
@@ -120,7 +145,7 @@ struct Step {
 }
 
 /// The page of an order.
-pub fn track(order: &PublicOrder, shop: Option<&str>) -> String {
+pub fn track(order: &PublicOrder, shop: Option<Shop<'_>>) -> String {
     let parcels = &order.parcels;
     let progress = order.progress;
     let times = parcels.iter().map(|parcel| parcel.updated_at);
@@ -173,7 +198,7 @@ struct Pay<'a> {
 
 /// The page of a payment link. The amount is the order's own. The link's amount is shown only in a
 /// warning.
-pub fn pay(order: &PublicOrder, asked: Asked, shop: Option<&str>) -> String {
+pub fn pay(order: &PublicOrder, asked: Asked, shop: Option<Shop<'_>>) -> String {
     let (amount_due, nothing_due) = match order.due {
         AmountDue::Amount(money) => (Some(amount(money)), None),
         AmountDue::Nothing(settled) => (None, Some(reason(settled))),

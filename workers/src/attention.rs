@@ -247,7 +247,7 @@ impl Watch {
         }
         let mail = letter(&self.parts, all, found);
         crash_point::reach(Point::AttentionNotify).await;
-        let sent = mailer.send(id_of(all), to, &mail).await;
+        let sent = mailer.send(id_of(all), None, to, &mail).await;
         crash_point::reach(Point::AttentionNotified).await;
         if let Err(MailFailure::Later(error) | MailFailure::Refused(error)) = sent {
             tracing::warn!(

@@ -77,13 +77,20 @@ impl Mailer {
         })
     }
 
-    /// Sends a mail to one address. The `Message-ID` is made of `id`, so it is the same however
+    /// Sends a mail to one address, from this sender in place of the one of the settings. The `Message-ID` is made of `id`, so it is the same however
     /// often the mail is sent. The mail's date is the time in `id`, if that is a UUID of version 7.
-    pub async fn send(&self, id: Uuid, to: &str, mail: &Mail) -> Result<(), MailFailure> {
+    pub async fn send(
+        &self,
+        id: Uuid,
+        from: Option<&Mailbox>,
+        to: &str,
+        mail: &Mail,
+    ) -> Result<(), MailFailure> {
         let to = to.trim().parse::<Address>();
         let to = to.map_err(|_| refused("it is no mail address"))?;
-        let message = self.message(id, to.clone(), mail)?;
-        let sent = timeout(DEADLINE, self.deliver(to, &message));
+        let from = from.unwrap_or(&self.smtp.from);
+        let message = message(id, from, to.clone(), mail)?;
+        let sent = timeout(DEADLINE, self.deliver(from.email.clone(), to, &message));
         let mut connection = sent
             .await
             .unwrap_or_else(|_| Err(later("the mail server did not answer in time")))?;
@@ -101,38 +108,13 @@ impl Mailer {
         Ok(())
     }
 
-    fn message(&self, id: Uuid, to: Address, mail: &Mail) -> Result<Vec<u8>, MailFailure> {
-        let from = &self.smtp.from;
-        // This header asks other machines to send no automatic answer (RFC 3834).
-        let automatic = HeaderValue::new(
-            HeaderName::new_from_ascii_str("Auto-Submitted"),
-            "auto-generated".to_owned(),
-        );
-        let mut message = Message::builder()
-            .from(from.clone())
-            .to(Mailbox::new(None, to))
-            .subject(&mail.subject)
-            .message_id(Some(format!("<{id}@{}>", from.email.domain())))
-            .raw_header(automatic);
-        if let Some(written) = id.get_timestamp() {
-            let (seconds, nanos) = written.to_unix();
-            message = message.date(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos));
-        }
-        let text = SinglePart::plain(mail.body.clone());
-        let message = message.singlepart(text);
-        match message {
-            Ok(message) => Ok(message.formatted()),
-            Err(_) => Err(refused("its sender and recipient make no mail")),
-        }
-    }
-
     async fn deliver(
         &self,
+        from: Address,
         to: Address,
         message: &[u8],
     ) -> Result<AsyncSmtpConnection, MailFailure> {
         let mut connection = self.connect().await?;
-        let from = self.smtp.from.email.clone();
         let mut parameters = Vec::new();
         if !message.is_ascii() {
             let server = connection.server_info();
@@ -204,6 +186,30 @@ impl Mailer {
             })?;
         }
         Ok(connection)
+    }
+}
+
+fn message(id: Uuid, from: &Mailbox, to: Address, mail: &Mail) -> Result<Vec<u8>, MailFailure> {
+    // This header asks other machines to send no automatic answer (RFC 3834).
+    let automatic = HeaderValue::new(
+        HeaderName::new_from_ascii_str("Auto-Submitted"),
+        "auto-generated".to_owned(),
+    );
+    let mut message = Message::builder()
+        .from(from.clone())
+        .to(Mailbox::new(None, to))
+        .subject(&mail.subject)
+        .message_id(Some(format!("<{id}@{}>", from.email.domain())))
+        .raw_header(automatic);
+    if let Some(written) = id.get_timestamp() {
+        let (seconds, nanos) = written.to_unix();
+        message = message.date(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos));
+    }
+    let text = SinglePart::plain(mail.body.clone());
+    let message = message.singlepart(text);
+    match message {
+        Ok(message) => Ok(message.formatted()),
+        Err(_) => Err(refused("its sender and recipient make no mail")),
     }
 }
 

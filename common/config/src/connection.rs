@@ -9,11 +9,17 @@ use domain::connection::{self, DEFAULT};
 use domain::origins::is_this_machine;
 use domain::profile::{Headers, PaymentProfile, Rate, Shop, StorefrontProfile, WrongHeaders};
 use domain::signature::{NotAKey, Scheme, Secrets};
+pub use lettre::message::Mailbox;
 use providers::Api;
 use reqwest::Url;
 pub use reqwest::header::HeaderName;
 
 use crate::Config;
+
+/// How many connections have a name of their own in metrics: those that were added first.
+const LABELS: usize = 100;
+/// What metrics call all others.
+const OTHER: &str = "other";
 
 /// A connection with a storefront.
 #[derive(Clone, Debug)]
@@ -33,6 +39,8 @@ pub struct StorefrontConnection {
     pub duplicate_status: u16,
     /// Deliveries of one shop.
     pub rate: Rate,
+    /// Who writes to the buyers of its shops, and whom their pages name. `None`: the sender that the settings name.
+    pub sender: Option<Mailbox>,
     /// The connection with the payment provider whose payments pay for its orders.
     pub payments: String,
 }
@@ -131,6 +139,9 @@ pub struct Registry {
     removed_of_shop: HashMap<String, Arc<StorefrontConnection>>,
     /// The headers in which deliveries of a connection may name their shop.
     shop_headers: Vec<(HeaderName, Shop)>,
+    /// What metrics call a connection, and all that are not among these.
+    labels: HashMap<String, Arc<str>>,
+    other: Arc<str>,
     /// False until the database was asked for the first time. Until then nobody knows which shops have a connection.
     is_read: bool,
 }
@@ -148,6 +159,8 @@ impl Registry {
             removed: BTreeMap::new(),
             removed_of_shop: HashMap::new(),
             shop_headers: Vec::new(),
+            labels: HashMap::from([(DEFAULT.to_owned(), DEFAULT.into())]),
+            other: OTHER.into(),
             is_read: true,
         }
     }
@@ -178,7 +191,14 @@ impl Registry {
                 self.shop_headers.push(named);
             }
         }
+        self.add_label(&connection.name);
         self.storefronts.insert(connection.name.clone(), connection);
+    }
+
+    fn add_label(&mut self, name: &str) {
+        if self.labels.len() <= LABELS {
+            self.labels.insert(name.to_owned(), name.into());
+        }
     }
 
     /// Adds a connection that was removed. It takes no deliveries. What came by it, and calls of its shops, go to
@@ -197,7 +217,13 @@ impl Registry {
         for account in &connection.accounts {
             self.of_account.insert(account.clone(), connection.clone());
         }
+        self.add_label(&connection.name);
         self.payments.insert(connection.name.clone(), connection);
+    }
+
+    /// What metrics call a connection: its name, or `other` for those that were added after the first hundred.
+    pub fn label(&self, name: &str) -> &Arc<str> {
+        self.labels.get(name).unwrap_or(&self.other)
     }
 
     /// Whether there is any connection beside the default ones.

@@ -144,6 +144,7 @@ impl Reader<'_> {
             api,
             duplicate_status: duplicate_status?,
             rate: rate?,
+            sender: None,
             payments: DEFAULT.to_owned(),
         })
     }

@@ -7,8 +7,10 @@
 
 mod template;
 
+use std::collections::BTreeMap;
+use std::fs::DirEntry;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::money::Money;
 
@@ -34,6 +36,8 @@ const PAYMENT_FAILED: Kind = Kind {
 #[derive(Clone, Debug)]
 pub struct Templates {
     payment_failed: Template,
+    /// Those of a connection, by its name.
+    of_connections: BTreeMap<String, Template>,
 }
 
 /// The values for a mail about a failed payment.
@@ -51,23 +55,38 @@ pub struct PaymentFailed<'a> {
 }
 
 impl Templates {
-    /// The templates of a folder. The built-in template is used for each file that the folder
-    /// does not have. An error lists every mistake.
+    /// The templates of a folder, and of the folders in it, which are those of the connections with their names. The
+    /// built-in template is used for each file that the folder does not have, and the folder's for each that a
+    /// connection does not have. An error lists every mistake.
     pub fn load(folder: Option<&Path>) -> Result<Self, Vec<String>> {
         let mut mistakes = folder.map(strangers).unwrap_or_default();
         let payment_failed = PAYMENT_FAILED.load(folder, &mut mistakes);
+        let mut of_connections = BTreeMap::new();
+        for (name, folder) in folder.map(folders).unwrap_or_default() {
+            mistakes.extend(strangers(&folder));
+            if folder.join(PAYMENT_FAILED.file).exists()
+                && let Some(template) = PAYMENT_FAILED.load(Some(&folder), &mut mistakes)
+            {
+                of_connections.insert(name, template);
+            }
+        }
         match payment_failed {
-            Some(payment_failed) if mistakes.is_empty() => Ok(Templates { payment_failed }),
+            Some(payment_failed) if mistakes.is_empty() => Ok(Templates {
+                payment_failed,
+                of_connections,
+            }),
             _ => Err(mistakes),
         }
     }
 
-    pub fn payment_failed(&self, failed_payment: &PaymentFailed<'_>) -> Mail {
+    /// `connection` is the one of the order's shop.
+    pub fn payment_failed(&self, connection: &str, failed_payment: &PaymentFailed<'_>) -> Mail {
         let amount = format!(
             "{} {}",
             failed_payment.amount, failed_payment.amount.currency
         );
-        self.payment_failed.render(&[
+        let template = self.of_connections.get(connection);
+        template.unwrap_or(&self.payment_failed).render(&[
             ("amount", &amount),
             ("order", failed_payment.order.unwrap_or_default()),
             ("reason", reason(failed_payment.decline_code)),
@@ -97,6 +116,14 @@ impl Kind {
             })
             .ok()
     }
+}
+
+/// The folders in a folder, by their names.
+fn folders(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let named = |entry: DirEntry| Some((entry.file_name().into_string().ok()?, entry.path()));
+    folders.filter_map(named).collect()
 }
 
 /// Mistakes for the text files in the folder that have the name of no template.

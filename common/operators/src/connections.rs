@@ -1,8 +1,9 @@
 //! What operators do to connections: each change with its entry in the audit.
 
+use std::str::FromStr as _;
 use std::time::Duration;
 
-use config::connection::{is_api_url, keyed};
+use config::connection::{Mailbox, is_api_url, keyed};
 use domain::connection::{NotAName, check_name};
 use domain::job::Source;
 use domain::pause::Target;
@@ -75,6 +76,10 @@ pub enum Refused {
     NoApi(String),
     #[error("the token is not printable ASCII without spaces")]
     Token,
+    #[error("the sender must be an address like Shop <orders@shop.example>")]
+    Sender,
+    #[error("a connection with a payment provider writes to nobody, so it has no sender")]
+    SenderOfPayments,
     #[error("the API's address {0}")]
     Api(String),
     #[error(
@@ -107,6 +112,8 @@ pub struct Wanted {
     pub account: Option<String>,
     pub payments: Option<String>,
     pub rate: Option<u32>,
+    /// Who writes to the buyers of its shops.
+    pub sender: Option<String>,
     pub secret: String,
     pub api: Option<NewApi>,
     /// A shop may have another connection, which goes on until it is removed.
@@ -154,6 +161,12 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     {
         return Err(Refused::Account);
     }
+    if let Some(sender) = &wanted.sender {
+        if side == Side::Payment {
+            return Err(Refused::SenderOfPayments);
+        }
+        Mailbox::from_str(sender).map_err(|_| Refused::Sender)?;
+    }
     let scheme = check_profile(side, &wanted)?;
     let fingerprints = check_secret(scheme, &wanted.secret)?;
     if let Some(api) = &wanted.api {
@@ -178,6 +191,7 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
         account: wanted.account,
         payments: wanted.payments,
         rate: wanted.rate.map(i64::from),
+        sender: wanted.sender,
         api_url: wanted.api.map(|api| api.url),
         sealed: Some(sealed),
         fingerprints,
@@ -189,7 +203,7 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     connections::save(&mut tx, &new).await?;
     let details = json!({
         "provider": new.provider, "shops": new.shops, "account": new.account, "payments": new.payments,
-        "api_url": new.api_url,
+        "sender": new.sender, "api_url": new.api_url,
     });
     note(&mut tx, by, "connection.added", &new, details).await?;
     Ok(tx.commit().await?)
@@ -516,6 +530,7 @@ pub async fn overviews(
             account: it.account,
             payments: it.payments,
             rate: it.rate,
+            sender: it.sender,
             api_url: it.api_url,
             created_at: it.created_at,
             changed_at: it.changed_at,

@@ -9,9 +9,9 @@ use config::connection::{PaymentConnection, SharedRegistry, StorefrontConnection
 use domain::connection::{DEFAULT, of_id};
 use platform::clock::Clock;
 use platform::lock::lock;
-use providers::Api;
 use providers::payment::Payment;
 use providers::storefront::Storefront;
+use providers::{Api, ProbeError, Probed};
 
 /// Clones share their clients.
 #[derive(Clone)]
@@ -85,6 +85,17 @@ impl Clients {
         let new = |api: &Api| Payment::new(api, &self.clock);
         let api = connection.api.as_ref()?;
         Some(kept(&self.payments, &connection.name, api, new))
+    }
+
+    /// What the API of a connection answers to a question that changes nothing. `None`: it has none that can be asked here.
+    pub async fn probe(&self, name: &str) -> Option<Result<Probed, ProbeError>> {
+        let connections = self.connections.now();
+        if let Some(connection) = connections.storefront(name).filter(|it| !it.is_default()) {
+            let shop = connection.shops.first().map_or("", String::as_str);
+            return Some(self.storefront(connection)?.probe(shop).await);
+        }
+        let client = self.payment_of(connections.payment(name)?)?;
+        Some(client.probe().await)
     }
 
     /// True while the storefront of a connection does not answer.

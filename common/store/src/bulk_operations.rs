@@ -187,8 +187,8 @@ pub async fn change(db: &Db, by: By<'_>, id: Uuid, change: Change) -> Result<boo
 macro_rules! operations {
     ($which:literal) => {
         concat!(
-            "select id, action, queue, kind, shop, error, died_until, rate, actor, state, found, done,
-                    passed_over, refused, cursor_queue, cursor_died_at, cursor_job, created_at,
+            "select id, action, queue, kind, shop, connection, error, died_until, rate, actor, state, found,
+                    done, passed_over, refused, cursor_queue, cursor_died_at, cursor_job, created_at,
                     begins_at, finished_at, last_error
              from bulk_operations ",
             $which

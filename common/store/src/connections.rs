@@ -15,7 +15,9 @@ use utoipa::ToSchema;
 
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use config::Config;
-use config::connection::{PaymentConnection, Registry, StorefrontConnection, headers_of, keyed};
+use config::connection::{
+    Mailbox, PaymentConnection, Registry, StorefrontConnection, headers_of, keyed,
+};
 use domain::connection::DEFAULT;
 use domain::profile::{
     GENERIC, GENERIC_PAYMENT, Headers, OWN_HEADERS, PaymentProfile, Rate, StorefrontProfile,
@@ -49,6 +51,8 @@ pub struct Connection {
     /// The connection whose payments pay for its orders.
     pub payments: Option<String>,
     pub rate: Option<i64>,
+    /// Who writes to the buyers of its shops.
+    pub sender: Option<String>,
     pub api_url: Option<String>,
     pub sealed: Option<Sealed>,
     /// The fingerprints of the signing secrets, the newest first.
@@ -81,6 +85,9 @@ pub struct Overview {
     /// How many deliveries a second are taken. Null: as many as the profile says.
     #[schema(example = json!(null))]
     pub rate: Option<i64>,
+    /// Who writes to the buyers of its shops, and whom they may ask. Null: the sender that the settings name.
+    #[schema(example = "Shop B <orders@shop-b.example>")]
+    pub sender: Option<String>,
     #[schema(example = "https://shop-b.example")]
     pub api_url: Option<String>,
     /// Where its provider posts to.
@@ -208,7 +215,7 @@ const LOCK: i64 = 0x636f_6e6e_6563_7400;
 
 macro_rules! columns {
     () => {
-        "select name, source, provider, headers, account, payments, rate, api_url, secrets, fingerprints,
+        "select name, source, provider, headers, account, payments, rate, sender, api_url, secrets, fingerprints,
                 key_fingerprint, former_until, created_at, changed_at, removed_at
          from connections"
     };
@@ -231,6 +238,7 @@ fn read(row: &Row, shops: &mut BTreeMap<String, Vec<String>>) -> Result<Connecti
         account: row.get("account")?,
         payments: row.get("payments")?,
         rate: row.get("rate")?,
+        sender: row.get("sender")?,
         api_url: row.get("api_url")?,
         sealed: text.map(|text| Sealed { text, key }),
         fingerprints: fingerprints
@@ -370,6 +378,7 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
         column("account", &connection.account),
         column("payments", &connection.payments),
         column("rate", connection.rate),
+        column("sender", &connection.sender),
         column("api_url", &connection.api_url),
         column("secrets", sealed.map(|sealed| sealed.text.clone())),
         column("fingerprints", connection.fingerprints.join(" ")),
@@ -388,7 +397,8 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
         vec![row],
         "on conflict (name) do update set source = excluded.source, provider = excluded.provider,
              headers = excluded.headers, account = excluded.account, payments = excluded.payments,
-             rate = excluded.rate, api_url = excluded.api_url, secrets = excluded.secrets,
+             rate = excluded.rate, sender = excluded.sender, api_url = excluded.api_url,
+             secrets = excluded.secrets,
              fingerprints = excluded.fingerprints, key_fingerprint = excluded.key_fingerprint,
              former_until = excluded.former_until, revision = connections.revision + 1,
              created_at = excluded.created_at, changed_at = excluded.changed_at,
@@ -553,6 +563,7 @@ fn storefront(row: &Connection, secret: Secret) -> Read<StorefrontConnection> {
         is_called: row.api_url.is_some(),
         duplicate_status: profile.duplicate_status,
         rate: rate(row, profile.rate),
+        sender: sender(row),
         payments: row.payments.clone().unwrap_or_else(|| DEFAULT.to_owned()),
     };
     Ok((connection, why))
@@ -574,6 +585,10 @@ fn payment(row: &Connection, secret: Secret) -> Read<PaymentConnection> {
     Ok((connection, why))
 }
 
+fn sender(row: &Connection) -> Option<Mailbox> {
+    row.sender.as_ref()?.parse().ok()
+}
+
 /// A connection of which nothing but whose it is can be read: it verifies nothing and calls nobody.
 fn unread_storefront(row: &Connection) -> StorefrontConnection {
     StorefrontConnection {
@@ -586,6 +601,7 @@ fn unread_storefront(row: &Connection) -> StorefrontConnection {
         is_called: row.api_url.is_some(),
         duplicate_status: GENERIC.duplicate_status,
         rate: rate(row, GENERIC.rate),
+        sender: sender(row),
         payments: row.payments.clone().unwrap_or_else(|| DEFAULT.to_owned()),
     }
 }

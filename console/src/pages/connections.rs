@@ -147,6 +147,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
                 "Its orders are paid by",
                 Cell::maybe(it.payments.as_deref()),
             ),
+            ("Writes to its buyers", Cell::maybe(it.sender.as_deref())),
             ("The provider posts to", Cell::code(it.address.as_str())),
             ("API", Cell::maybe(it.api_url.as_deref())),
             (
@@ -210,6 +211,11 @@ pub async fn ask_add(visit: Visit<Owner>) -> Result<Response, Error> {
                 "Paid by",
                 "Of shops: the connection whose payments pay for their orders. Empty: that of the settings.",
             ),
+            Input::text(
+                "sender",
+                "Writes to its buyers",
+                "Of shops: the sender of mails, such as Shop <orders@shop.example>. Empty: that of the settings.",
+            ),
             hidden("secret", "Signing secret", "As the provider shows it."),
         ],
         back: HERE.to_owned(),
@@ -237,6 +243,7 @@ pub async fn add(write: Write<Owner>) -> Result<Response, Error> {
             .collect(),
         account: given(fields.get("account")),
         payments: given(fields.get("payments")),
+        sender: given(fields.get("sender")),
         secret: fields.get("secret").trim().to_owned(),
         ..Wanted::default()
     };

@@ -120,6 +120,7 @@ pub struct ConnectionRequest {
     payments: Option<String>,
     headers: Option<String>,
     rate: Option<u32>,
+    sender: Option<String>,
     secret: String,
     api_url: Option<String>,
     api_token: Option<String>,
@@ -208,6 +209,7 @@ pub async fn add(
         account: request.account,
         payments: request.payments,
         rate: request.rate,
+        sender: request.sender,
         secret: request.secret,
         api: match api(request.api_url, request.api_token) {
             Ok(api) => api,

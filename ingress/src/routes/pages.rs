@@ -10,18 +10,19 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
+use config::connection::Registry;
 use domain::money::{Currency, Money};
 use domain::order::own::PAGE_CODE;
 use qr::ID_CHARS;
 use serde_json::json;
 use store::public_orders::{self, PublicOrder, PublicOrderLookup};
 
-use super::orders::{OrderId, Parcel, Shop};
+use super::orders::{OrderId, Parcel, Shop as ShopQuery};
 use crate::App;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::openapi::operation::{Input, Operation, Shape, get, in_query, tagged};
-use crate::page::{self, Asked};
+use crate::page::{self, Asked, Shop};
 use server::client_address;
 
 pub fn routes() -> Vec<Operation> {
@@ -88,7 +89,7 @@ impl Input for Link {
         operation
             .answers_with(300, several, ["text/html"])
             .in_path::<OrderId>()
-            .in_query::<Shop>()
+            .in_query::<ShopQuery>()
             .parameters([in_query(
                 PAGE_CODE,
                 "What the order's own link has, where its pages are not open to everyone.",
@@ -138,12 +139,15 @@ impl Link {
 
     /// The shop that the page may name. Who guesses an id must not learn whose order it is, so the
     /// link has named the shop, or it is the only one there is.
-    fn shop_of<'a>(&'a self, order: &PublicOrder, app: &'a App) -> Option<&'a str> {
-        let only = match app.config.storefront.shops.as_slice() {
-            [only] if *only == order.shop => Some(only.as_str()),
-            _ => None,
+    fn shop_of<'a>(&self, order: &'a PublicOrder, connections: &'a Registry) -> Option<Shop<'a>> {
+        let is_only = match connections.default_storefront().shops.as_slice() {
+            [only] => *only == order.shop && !connections.has_others(),
+            _ => false,
         };
-        self.shop.as_deref().or(only)
+        (is_only || self.shop.is_some()).then(|| Shop {
+            domain: &order.shop,
+            sender: connections.of_shop(&order.shop).sender.as_ref(),
+        })
     }
 }
 
@@ -171,7 +175,8 @@ pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, 
         PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
-    let page = page::track(&order, link.shop_of(&order, &app));
+    let connections = app.connections.now();
+    let page = page::track(&order, link.shop_of(&order, &connections));
     Ok(Html(page).into_response())
 }
 
@@ -183,7 +188,8 @@ pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Re
         PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
-    let page = page::pay(&order, link.asked, link.shop_of(&order, &app));
+    let connections = app.connections.now();
+    let page = page::pay(&order, link.asked, link.shop_of(&order, &connections));
     Ok(Html(page).into_response())
 }
 

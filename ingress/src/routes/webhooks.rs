@@ -9,6 +9,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::Config;
+use domain::connection::DEFAULT;
 use domain::job::{Kind, Source};
 use domain::profile;
 use domain::signature::SignatureError;
@@ -217,6 +218,8 @@ async fn accept(app: &App, delivery: Delivery) -> Result<Verdict, Refused> {
     let kind = Kind::of(job.source, &job.kind);
     let known = if kind.is_some() { "yes" } else { "no" };
     let id = job.id;
+    let connection = job.connection.clone();
+    let counted = |outcome| count(app, source, connection.as_deref(), outcome);
     tracing::debug!(
         job = %job.id, kind = job.kind, request_id = job.trace.clone().unwrap_or_else(|| job.id.to_string()),
         trace_id = %job.traceparent.map_or(TraceId::of(job.id), TraceContext::trace_id),
@@ -226,6 +229,7 @@ async fn accept(app: &App, delivery: Delivery) -> Result<Verdict, Refused> {
     match verdict {
         Verdict::Accepted => {
             app.measures.delivery(measures::Delivery::Accepted);
+            counted("accepted");
             metrics::counter!(
                 "waybill_deliveries_accepted_total",
                 "source" => source.into_str(), "known" => known
@@ -237,6 +241,7 @@ async fn accept(app: &App, delivery: Delivery) -> Result<Verdict, Refused> {
             }
         }
         Verdict::Held => {
+            counted("held");
             let kind = kind.map(|kind| kind.to_string()).unwrap_or_default();
             metrics::counter!(
                 "waybill_deliveries_held_total", "source" => source.into_str(),
@@ -251,6 +256,7 @@ async fn accept(app: &App, delivery: Delivery) -> Result<Verdict, Refused> {
             app.measures.delivery(measures::Delivery::Duplicate);
         }
         Verdict::Duplicate => {
+            counted("duplicate");
             app.measures.delivery(measures::Delivery::Duplicate);
             metrics::counter!(
                 "waybill_deliveries_duplicate_total", "source" => source.into_str()
@@ -259,6 +265,17 @@ async fn accept(app: &App, delivery: Delivery) -> Result<Verdict, Refused> {
         }
     }
     Ok(verdict)
+}
+
+/// Counts a delivery for its connection.
+fn count(app: &App, source: Source, connection: Option<&str>, outcome: &'static str) {
+    let connections = app.connections.now();
+    let connection = connections.label(connection.unwrap_or(DEFAULT)).clone();
+    metrics::counter!(
+        "waybill_connection_deliveries_total",
+        "source" => source.into_str(), "connection" => connection, "outcome" => outcome
+    )
+    .increment(1);
 }
 
 /// Reports a delivery that has no effect although its topic or type has a handler, because nobody
@@ -321,6 +338,13 @@ pub fn count_from_zero(config: &Config) {
             "waybill_deliveries_not_understood_total", "source" => source, "profile" => profile
         )
         .increment(0);
+        for outcome in ["accepted", "held", "duplicate", "refused"] {
+            metrics::counter!(
+                "waybill_connection_deliveries_total",
+                "source" => source, "connection" => DEFAULT, "outcome" => outcome
+            )
+            .increment(0);
+        }
         for reason in REASONS.map(|error| error.reason()) {
             metrics::counter!(
                 "waybill_deliveries_refused_total", "source" => source, "reason" => reason
@@ -472,6 +496,8 @@ fn answered(
         app.refused.add(source, profile, &refused, &app.keys, now);
         let cause = Cause::of(source, &refused);
         app.measures.delivery(measures::Delivery::Refused);
+        let connection = Some(by.connection.as_str()).filter(|name| !name.is_empty());
+        count(app, source, connection, "refused");
         metrics::counter!(
             "waybill_deliveries_refused_total", "source" => cause.source, "reason" => cause.reason
         )

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use config::connection::Mailbox;
 use domain::due::{AmountDue, NothingDue};
 use domain::money::{Currency, Money};
 use domain::time::Timestamp;
-use ingress::page::{Asked, STYLE, choose, pay, track, tracking};
+use ingress::page::{Asked, STYLE, Shop, choose, pay, track, tracking};
 use store::public_orders::{Parcel, Progress, PublicOrder};
 
 /// A text with all characters that have a meaning in HTML.
@@ -53,10 +54,19 @@ fn hostile_text_stays_text_wherever_it_is_shown() {
     };
     let shops = [HOSTILE.to_owned()];
     let asked = Asked::Garbled;
+    let hostile = "orders@shop.example".parse().unwrap();
+    let sender = Mailbox::new(Some(HOSTILE.to_owned()), hostile);
+    let shop = |sender| {
+        Some(Shop {
+            domain: HOSTILE,
+            sender,
+        })
+    };
     for page in [
-        track(&order, Some(HOSTILE)),
+        track(&order, shop(None)),
+        track(&order, shop(Some(&sender))),
         tracking(HOSTILE, &parcels),
-        pay(&order, asked, Some(HOSTILE)),
+        pay(&order, asked, shop(None)),
         choose(7, &shops, asked),
     ] {
         let page = markup(&page);
@@ -240,6 +250,7 @@ fn templates_let_only_our_style_in_as_it_is_and_only_our_links() {
         "#{{ group.anchor }}",
         "#{{ scheme }}",
         "?shop={{ shop.query }}",
+        "{{ link }}",
         "{{ link.url }}",
     ];
     assert_eq!(links, BTreeSet::from(ours.map(str::to_owned)));

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use config::connection::{PaymentConnection, StorefrontConnection};
 use config::{Config, Mode, Settings};
 use domain::connection::DEFAULT;
 use domain::job::Queue;
@@ -73,6 +72,9 @@ pub struct AddArguments {
     /// How many deliveries a second are taken, of a shop or of the payment provider; 0: no limit
     #[arg(long, value_name = "PER SECOND")]
     rate: Option<u32>,
+    /// Who writes to the buyers of the shops, and whom their pages name: Shop <orders@shop.example>. Default: MAIL_FROM
+    #[arg(long, value_name = "ADDRESS", requires = "shops")]
+    sender: Option<String>,
     /// The file with the signing secret; - reads it from the input
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
@@ -242,6 +244,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
         account: arguments.account,
         payments: arguments.payments,
         rate: arguments.rate,
+        sender: arguments.sender,
         secret: secret_of(&arguments.secret_file)?,
         api: arguments.api.read()?,
         moves: arguments.moves,
@@ -344,6 +347,7 @@ async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
         ("secrets", secrets.join("; ")),
         ("API", or_none(&it.api_url)),
         ("rate", rate),
+        ("sender", or_none(&it.sender)),
         ("state", it.state.clone()),
         ("added", zone::minute(it.created_at)),
         ("changed", zone::minute(it.changed_at)),
@@ -425,28 +429,11 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
     let config = Config::load(settings, Mode::Worker(Queue::Orders))?;
     let clock = Clock::system();
     let connections = registry::read(&config, db, &clock).await?;
-    let known = connections.now();
-    let clients = Clients::new(&connections, &clock);
     if it.state != "ok" && it.state != "paused" {
         bail!("{}: {}", it.name, it.state);
     }
-    if it.api_url.is_none() {
+    let Some(answer) = Clients::new(&connections, &clock).probe(&it.name).await else {
         bail!("{} has no API to be asked; its secret can be read", it.name);
-    }
-    let answer = match it.side {
-        Side::Storefront => {
-            let connection: &StorefrontConnection =
-                known.storefront(&it.name).context("it was removed")?;
-            let shop = connection.shops.first().map_or("", String::as_str);
-            let client = clients.storefront(connection).context("it has no API")?;
-            client.probe(shop).await
-        }
-        Side::Payment => {
-            let connection: &PaymentConnection =
-                known.payment(&it.name).context("it was removed")?;
-            let client = clients.payment_of(connection).context("it has no API")?;
-            client.probe().await
-        }
     };
     let said = flow::accepts_token(answer);
     if arguments.json {

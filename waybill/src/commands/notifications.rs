@@ -7,6 +7,7 @@ use domain::job::JobId;
 use flows::letters;
 use platform::clock::Clock;
 use platform::{terminal, zone};
+use process::registry;
 use serde_json::json;
 use store::notifications::{self, Letter, Summary};
 use store::sql::Db;
@@ -52,11 +53,12 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             table::show(json, &rows, || list(&rows).render())
         }
         Command::Show { id, json, operator } => {
-            let letter = letter(settings, &db, id, &operator).await;
-            db.close().await;
-            let letter = letter?;
             let config = Config::load(settings, Mode::Development)?;
-            let mail = letters::mail(&letter, &config);
+            let letter = letter(settings, &db, id, &operator).await;
+            let connections = registry::read(&config, &db, &Clock::system()).await;
+            db.close().await;
+            let (letter, connections) = (letter?, connections?);
+            let mail = letters::mail(&letter, &config, &connections.now());
             if json {
                 return table::print_json(&json!({
                     "id": id,

@@ -53,8 +53,10 @@ pub async fn call(parts: &Parts, mailer: Option<&Mailer>, job: &Job) -> Result<A
     let Some(mailer) = mailer else {
         anyhow::bail!("SMTP_URL is not set in this process");
     };
-    let mail = letters::mail(&letter, &parts.config);
-    match mailer.send(id, to, &mail).await {
+    let connections = parts.connections.now();
+    let mail = letters::mail(&letter, &parts.config, &connections);
+    let from = letters::sender(&letter, &connections);
+    match mailer.send(id, from, to, &mail).await {
         Ok(()) => Ok(Answer::Mail(Ended::Sent)),
         Err(MailFailure::Refused(why)) => Ok(Answer::Mail(Ended::Refused(why))),
         Err(error @ MailFailure::Later(_)) => Err(error.into()),

@@ -100,7 +100,7 @@ fn every_mistake_of_a_template_is_given_with_its_line() {
 #[test]
 fn the_built_in_mail_says_what_is_known() {
     let templates = Templates::load(None).unwrap();
-    let bare = templates.payment_failed(&failed_payment());
+    let bare = templates.payment_failed("default", &failed_payment());
     assert_eq!(bare.subject, "Your payment of 12.50 USD did not go through");
     assert_eq!(
         bare.body,
@@ -109,13 +109,16 @@ fn the_built_in_mail_says_what_is_known() {
          Your bank declined the payment.\n\n\
          If you have paid in the meantime, there is nothing left to do.\n"
     );
-    let full = templates.payment_failed(&PaymentFailed {
-        order: Some("#1001"),
-        decline_code: Some("expired_card"),
-        pay_url: Some("https://shop.example/pay/1001"),
-        retry: Some("We will try again tomorrow."),
-        ..failed_payment()
-    });
+    let full = templates.payment_failed(
+        "default",
+        &PaymentFailed {
+            order: Some("#1001"),
+            decline_code: Some("expired_card"),
+            pay_url: Some("https://shop.example/pay/1001"),
+            retry: Some("We will try again tomorrow."),
+            ..failed_payment()
+        },
+    );
     assert_eq!(
         full.body,
         "Hello,\n\n\
@@ -152,7 +155,7 @@ fn a_buyer_is_not_reported_what_is_the_banks_alone_to_know() {
 fn a_folder_has_templates_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let load = || Templates::load(Some(folder.path()));
-    let built_in = load().unwrap().payment_failed(&failed_payment());
+    let built_in = load().unwrap().payment_failed("default", &failed_payment());
     assert!(
         built_in.body.starts_with("Hello,"),
         "what is not there is built in"
@@ -160,7 +163,7 @@ fn a_folder_has_templates_of_ones_own() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("README.md", "ours");
     write("payment_failed.txt", "Subject: Ach\n\n{{amount}} fehlen.\n");
-    let own = load().unwrap().payment_failed(&failed_payment());
+    let own = load().unwrap().payment_failed("default", &failed_payment());
     assert_eq!(
         (own.subject.as_str(), own.body.as_str()),
         ("Ach", "12.50 USD fehlen.\n")

@@ -255,6 +255,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Ingress,
+        "waybill_connection_deliveries_total",
+        &["source", "connection", "outcome"],
+        "Deliveries by connection: the first 100 by name, all others as `other`, and as `default` also what named none",
+    ),
+    counter(
+        Ingress,
         "waybill_deliveries_not_understood_total",
         &["source", "profile"],
         "Deliveries accepted of whose body nothing can be made",

@@ -3,6 +3,7 @@
 //! declares no queue and makes no folder. It prints no secret.
 
 mod broker;
+mod connections;
 mod database;
 mod machine;
 mod providers;
@@ -50,6 +51,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         within("broker", broker::look(&config)),
         within("storefront API", providers::storefront(&config)),
         within("payment API", providers::payment(&config)),
+        within("connections", connections::look(&config)),
         within("identity provider", providers::identity(&config)),
         within("export store", stores::exports(&config)),
         within("journal of erasures", stores::journal(&config)),

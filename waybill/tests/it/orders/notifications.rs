@@ -90,7 +90,11 @@ async fn without_a_mail_server_it_is_kept() {
         .unwrap()
         .unwrap();
     assert_eq!(letter.email.as_deref(), Some("canary@example.com"));
-    let mail = letters::mail(&letter, &service.parts.config);
+    let mail = letters::mail(
+        &letter,
+        &service.parts.config,
+        &service.parts.connections.now(),
+    );
     assert_eq!(mail.subject, "Your payment of 30.00 USD did not go through");
     service.stop().await;
 }
@@ -109,7 +113,11 @@ async fn the_mail_says_at_which_hour_of_which_zone_it_is_tried_again() {
         .await;
     let id = all(&service).await[0].id;
     let letter = notifications::letter(service.db(), id).await.unwrap();
-    let mail = letters::mail(&letter.unwrap(), &service.parts.config);
+    let mail = letters::mail(
+        &letter.unwrap(),
+        &service.parts.config,
+        &service.parts.connections.now(),
+    );
     let reported = "We will try again on 16 January 2027, 02:05 UTC.";
     assert!(mail.body.contains(reported), "{}", mail.body);
     service.stop().await;

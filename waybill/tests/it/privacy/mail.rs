@@ -43,7 +43,7 @@ fn id() -> Uuid {
 }
 
 async fn failure(server: &SmtpServer) -> MailFailure {
-    let sent = mailer(server).send(id(), ADA, &mail()).await;
+    let sent = mailer(server).send(id(), None, ADA, &mail()).await;
     let failure = sent.expect_err("it is not sent");
     let text = failure.to_string();
     assert!(!text.contains("ada") && !text.contains("no:"), "{text}");
@@ -71,7 +71,7 @@ async fn a_mail_arrives_as_it_was_written() {
         subject: format!("Zahlung fehlgeschlagen: {}", long.trim()),
         body: format!("Grüße!\n\n.\n..=3D\n{long}\nFrom here = there\n"),
     };
-    mailer(&server).send(id(), ADA, &mail).await.unwrap();
+    mailer(&server).send(id(), None, ADA, &mail).await.unwrap();
     let received = server.received();
     assert_eq!(received.len(), 1);
     let got = &received[0];
@@ -108,9 +108,12 @@ async fn a_mail_that_is_sent_again_is_the_same_one() {
     let server = SmtpServer::start().await;
     let mailer = mailer(&server);
     for _ in 0..2 {
-        mailer.send(id(), ADA, &mail()).await.unwrap();
+        mailer.send(id(), None, ADA, &mail()).await.unwrap();
     }
-    mailer.send(Uuid::now_v7(), ADA, &mail()).await.unwrap();
+    mailer
+        .send(Uuid::now_v7(), None, ADA, &mail())
+        .await
+        .unwrap();
     let received = server.received();
     assert_eq!(received[0].raw(), received[1].raw());
     let ids = [1, 2].map(|nth: usize| received[nth].header("Message-ID"));
@@ -122,19 +125,22 @@ async fn nothing_that_a_mail_is_made_of_becomes_a_header() {
     let server = SmtpServer::start().await;
     let attack = "7\r\nBcc: eve@example.com\r\n\r\nPay here: http://evil.example";
     let config = config(&[]);
-    let mut mail = config.templates.payment_failed(&PaymentFailed {
-        amount: Money {
-            minor: 1250,
-            currency: Currency::parse("USD").unwrap(),
+    let mut mail = config.templates.payment_failed(
+        "default",
+        &PaymentFailed {
+            amount: Money {
+                minor: 1250,
+                currency: Currency::parse("USD").unwrap(),
+            },
+            order: Some(attack),
+            decline_code: None,
+            pay_url: None,
+            retry: None,
         },
-        order: Some(attack),
-        decline_code: None,
-        pay_url: None,
-        retry: None,
-    });
+    );
     // A subject that no template made.
     mail.subject += attack;
-    mailer(&server).send(id(), ADA, &mail).await.unwrap();
+    mailer(&server).send(id(), None, ADA, &mail).await.unwrap();
     let got = &server.received()[0];
     assert_eq!(got.headers("Bcc"), 0, "{}", got.raw());
     assert_eq!(got.headers("Subject"), 1);
@@ -147,7 +153,7 @@ async fn nothing_that_a_mail_is_made_of_becomes_a_header() {
         "ada",
         "",
     ] {
-        let sent = mailer(&server).send(id(), to, &mail).await;
+        let sent = mailer(&server).send(id(), None, to, &mail).await;
         assert_eq!(sent, Err(refused("it is no mail address")), "{to:?}");
     }
     assert_eq!(server.received().len(), 1);
@@ -200,7 +206,7 @@ async fn a_mail_that_was_taken_is_sent_however_its_server_says_goodbye() {
     let server = SmtpServer::start().await;
     for manner in [Reply::Drop, Reply::Code(421), Reply::Hang] {
         server.at("QUIT", manner);
-        let sent = mailer(&server).send(id(), ADA, &mail()).await;
+        let sent = mailer(&server).send(id(), None, ADA, &mail()).await;
         assert_eq!(sent, Ok(()), "{manner:?}");
     }
     assert_eq!(server.received().len(), 3);
@@ -223,7 +229,7 @@ async fn a_server_that_is_not_there_is_for_later() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let mailer = mailer_to(&format!("smtp://{address}"));
-    let sent = mailer.send(id(), ADA, &mail()).await;
+    let sent = mailer.send(id(), None, ADA, &mail()).await;
     assert_eq!(sent, Err(later("the mail server cannot be reached")));
 }
 
@@ -232,13 +238,13 @@ async fn a_login_is_sent_and_its_refusal_is_for_later() {
     let server = SmtpServer::start().await;
     let url = format!("smtp://waybill:p%40ss@{}/mail.shop.example", server.address);
     let mailer = mailer_to(&url);
-    mailer.send(id(), ADA, &mail()).await.unwrap();
+    mailer.send(id(), None, ADA, &mail()).await.unwrap();
     let said = server.said();
     assert_eq!(said[0], "EHLO mail.shop.example");
     // This is the base64 of "\0waybill\0p@ss".
     assert_eq!(said[1], "AUTH PLAIN AHdheWJpbGwAcEBzcw==");
     server.at("AUTH", Reply::Code(535));
-    let sent = mailer.send(id(), ADA, &mail()).await;
+    let sent = mailer.send(id(), None, ADA, &mail()).await;
     let text = "the mail server answered 535 to our login; check SMTP_URL";
     assert_eq!(sent, Err(later(text)));
 }
@@ -247,17 +253,19 @@ async fn a_login_is_sent_and_its_refusal_is_for_later() {
 async fn nothing_is_said_in_the_clear_when_encryption_is_required() {
     let server = SmtpServer::start().await;
     let url = |tls: &str| format!("smtp://waybill:secret@{}?tls={tls}", server.address);
-    let sent = mailer_to(&url("required")).send(id(), ADA, &mail()).await;
+    let sent = mailer_to(&url("required"))
+        .send(id(), None, ADA, &mail())
+        .await;
     let text = "the mail server offers no encryption; check SMTP_URL";
     assert_eq!(sent, Err(later(text)));
     assert_eq!(server.said(), ["EHLO shop.example"]);
     let sent = mailer_to(&url("opportunistic"))
-        .send(id(), ADA, &mail())
+        .send(id(), None, ADA, &mail())
         .await;
     assert_eq!(sent, Ok(()), "where it is not, it goes without");
     // Its greeting is no handshake.
     let wrapped = mailer_to(&format!("smtps://{}", server.address));
-    let sent = wrapped.send(id(), ADA, &mail()).await;
+    let sent = wrapped.send(id(), None, ADA, &mail()).await;
     let text = sent.expect_err("it is not sent").to_string();
     assert!(text.contains("does not answer in TLS"), "{text}");
 }
@@ -266,7 +274,10 @@ async fn nothing_is_said_in_the_clear_when_encryption_is_required() {
 async fn a_certificate_that_nobody_vouches_for_is_called_that() {
     let address = self_signed().await;
     let mailer = mailer_to(&format!("smtps://{address}"));
-    for failure in [mailer.send(id(), ADA, &mail()).await, mailer.probe().await] {
+    for failure in [
+        mailer.send(id(), None, ADA, &mail()).await,
+        mailer.probe().await,
+    ] {
         let failure = failure.expect_err("it is not trusted");
         assert!(matches!(failure, MailFailure::Later(_)), "{failure}");
         let text = failure.to_string();
@@ -282,7 +293,7 @@ async fn a_server_without_a_login_is_called_that() {
     let server = SmtpServer::start().await;
     server.offer_no_login();
     let mailer = mailer_to(&format!("smtp://waybill:secret@{}", server.address));
-    let sent = mailer.send(id(), ADA, &mail()).await;
+    let sent = mailer.send(id(), None, ADA, &mail()).await;
     let text = sent.expect_err("it cannot log in").to_string();
     assert!(text.contains("offers no login by PLAIN or LOGIN"), "{text}");
     assert_eq!(server.said(), ["EHLO shop.example"], "no password was said");
@@ -307,11 +318,15 @@ async fn a_probe_goes_as_far_as_a_mail_and_sends_none() {
 #[tokio::test]
 async fn an_address_beyond_ascii_is_refused_unless_the_server_can_write_it() {
     let server = SmtpServer::start().await;
-    let sent = mailer(&server).send(id(), "zoë@example.com", &mail()).await;
+    let sent = mailer(&server)
+        .send(id(), None, "zoë@example.com", &mail())
+        .await;
     let text = "the mail server takes no address that is not ASCII";
     assert_eq!(sent, Err(refused(text)));
     server.offer("SMTPUTF8");
-    let sent = mailer(&server).send(id(), "zoë@example.com", &mail()).await;
+    let sent = mailer(&server)
+        .send(id(), None, "zoë@example.com", &mail())
+        .await;
     assert_eq!(sent, Ok(()));
     assert_eq!(server.received()[0].to, "zoë@example.com");
     let command = "MAIL FROM:<orders@shop.example> SMTPUTF8 BODY=8BITMIME";

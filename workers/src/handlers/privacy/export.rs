@@ -85,8 +85,9 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
         return Err(BEING_ERASED.into());
     }
     let mut data = person_data::read(db, &parts.keys, &found, job.id).await?;
+    let connections = parts.connections.now();
     for row in data.get_mut("notifications").into_iter().flatten() {
-        letters::as_read(db, config, row).await?;
+        letters::as_read(db, config, &connections, row).await?;
     }
     let scan = scan(parts, job, &found).await?;
     let deliveries = person_data::deliveries(db, &scan, job.id).await?;

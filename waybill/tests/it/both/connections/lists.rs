@@ -5,14 +5,17 @@ use std::time::Duration;
 use domain::attention::{Condition, State};
 use domain::job::{Queue, Source};
 use operators::attention::look;
-use operators::connections::remove;
+use operators::connections::{Wanted, remove};
+use sandbox::{PAYMENT_KEY, Sandbox};
 use serde_json::Value;
 use store::attention;
 
-use super::{A, B, SECRET_A, SECRET_B, add, by, storefront, with_connections};
+use super::{A, B, KEY, SECRET_A, SECRET_B, add, api, by, payments, storefront, with_connections};
+use crate::both::operations::doctor::{doctor, says};
 use crate::support::delivery::Delivery;
 use crate::support::operator::{json, said};
 use crate::support::order::{body, order_delivery};
+use crate::support::process::run;
 use crate::support::{eventually, job};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -53,6 +56,16 @@ async fn jobs_dead_jobs_and_refusals_are_listed_by_connection() {
     assert_eq!(service.answer(&at_a).await.0, 401);
     let strange = order(6).of_shop("c.example").signed_with(SECRET_B);
     assert_eq!(service.answer(&strange).await.0, 401);
+    let metrics = service.get("/metrics").send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    for counted in [
+        r#"connection="shop-a",outcome="accepted"} 2"#,
+        r#"connection="shop-a",outcome="refused"} 1"#,
+        r#"connection="shop-b",outcome="accepted"} 1"#,
+        r#"connection="default",outcome="accepted"} 1"#,
+    ] {
+        assert!(metrics.contains(counted), "{counted} in\n{metrics}");
+    }
     for (name, expected) in [
         ("shop-a", &["1", "2"][..]),
         ("shop-b", &["3"]),
@@ -158,5 +171,36 @@ async fn a_connection_that_falls_silent_is_noticed_alone() {
     );
     remove(service.db(), by(&service), "shop-a").await.unwrap();
     assert!(silent(&[begun]).await.is_empty());
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_says_which_secrets_cannot_be_read_and_which_tokens_are_refused() {
+    let sandbox = Sandbox::start(sandbox::Options::default()).await.unwrap();
+    let service = with_connections().start().await;
+    let checked = async |key: &str| {
+        let command = doctor(&service, &[("SECRETS_KEY", key)]);
+        run(command).await
+    };
+    says(&checked(KEY).await, "connections", "ok", "none beside");
+    let with_api = |name: &str, token: &str| Wanted {
+        api: Some(api(sandbox.payment_url(), token)),
+        ..payments(name, SECRET_B)
+    };
+    let shop = storefront("shop-a", A, SECRET_A);
+    add(&service, [shop, with_api("stripe-b", PAYMENT_KEY)]).await;
+    let said = "2, whose secrets can be read; 1 APIs accept their tokens";
+    says(&checked(KEY).await, "connections", "ok", said);
+    add(&service, [with_api("stripe-c", "another-key")]).await;
+    let said = "the API of stripe-c does not accept its token: it answered 401";
+    says(&checked(KEY).await, "connections", "failed", said);
+    let other = checked("another key than that of the service but long enough").await;
+    says(
+        &other,
+        "connections",
+        "failed",
+        "shop-a: its secrets are encrypted with the key",
+    );
+    says(&other, "connections", "failed", "stripe-b: its secrets");
     service.stop().await;
 }

@@ -2,6 +2,7 @@
 //! other, and each change is known within a second.
 
 mod accounts;
+mod buyers;
 mod changes;
 mod lists;
 mod secrets;

@@ -82,6 +82,9 @@ async fn deliveries_and_refusals_are_counted() {
         r#"waybill_deliveries_accepted_total{source="storefront",known="yes"} 1"#,
         r#"waybill_deliveries_duplicate_total{source="storefront"} 1"#,
         r#"waybill_deliveries_refused_total{source="storefront",reason="signature"} 1"#,
+        r#"waybill_connection_deliveries_total{source="storefront",connection="default",outcome="accepted"} 1"#,
+        r#"waybill_connection_deliveries_total{source="storefront",connection="default",outcome="duplicate"} 1"#,
+        r#"waybill_connection_deliveries_total{source="storefront",connection="default",outcome="refused"} 1"#,
         // They are there before the first one, so that Prometheus sees that one as an increase.
         r#"waybill_deliveries_accepted_total{source="payment",known="yes"} 0"#,
         r#"waybill_deliveries_refused_total{source="payment",reason="rate"} 0"#,

@@ -1,0 +1,81 @@
+//! Checks of the connections in the database: whether their secrets can be read with the keys that are set, and whether
+//! their APIs accept their tokens.
+
+use config::Config;
+use config::database::sqlite_file;
+use futures_util::future::join_all;
+use operators::connections::accepts_token;
+use platform::clock::Clock;
+use process::clients::Clients;
+use process::registry;
+use store::connections;
+use store::sql::{self, Db};
+
+use super::Finding;
+
+const CHECK: &str = "connections";
+/// At most so many APIs are asked.
+const ASKED: usize = 20;
+
+/// Of a database that is not there, or does not answer, its own check says so.
+pub async fn look(config: &Config) -> Vec<Finding> {
+    let url = &config.database_url;
+    if sqlite_file(url).is_some_and(|file| !file.exists()) {
+        return Vec::new();
+    }
+    let Ok(db) = Db::open(url, 1).await else {
+        return Vec::new();
+    };
+    let findings = with(&db, config).await;
+    db.close().await;
+    findings.unwrap_or_default()
+}
+
+async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
+    let clock = Clock::system();
+    let all = connections::all(db).await?;
+    let loaded = connections::registry(config, &all, clock.now());
+    let mut findings: Vec<Finding> = loaded
+        .unreadable
+        .iter()
+        .map(|(name, why)| {
+            let advice = "Set SECRETS_KEY to the key of the service, the same in every process.";
+            Finding::failed(CHECK, format!("{name}: {why}"), advice)
+        })
+        .collect();
+    let standing: Vec<&str> = all
+        .iter()
+        .filter(|it| it.removed_at.is_none())
+        .map(|it| it.name.as_str())
+        .collect();
+    let clients = Clients::new(&registry::read(config, db, &clock).await?, &clock);
+    let with_api = all
+        .iter()
+        .filter(|it| it.api_url.is_some() && it.removed_at.is_none());
+    let asked = with_api.take(ASKED).map(async |it| {
+        let answer = clients.probe(&it.name).await?;
+        Some((&it.name, accepts_token(answer)))
+    });
+    let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+    for (name, answer) in &answers {
+        if let Err(why) = answer {
+            let advice = format!(
+                "Is its token revoked, or without the permission for this? `waybill connections rotate {name}` gives \
+                 it another; `waybill connections test {name}` asks again."
+            );
+            let found = format!("the API of {name} {why}");
+            findings.push(Finding::failed(CHECK, found, &advice));
+        }
+    }
+    if findings.is_empty() {
+        let found = match standing.len() {
+            0 => "none beside those of the settings".to_owned(),
+            all => format!(
+                "{all}, whose secrets can be read; {} APIs accept their tokens",
+                answers.len()
+            ),
+        };
+        findings.push(Finding::ok(CHECK, found));
+    }
+    Ok(findings)
+}
