@@ -59,7 +59,7 @@ const FORWARDED: [&str; 4] = [
 ];
 
 /// Why an event without its object is not understood where the provider's API is not configured.
-const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then requeue it";
+const NOT_FETCHED: &str = "a thin event, whose object is fetched where there is an API: set PAYMENT_API_URL and PAYMENT_API_KEY, or give the connection one with `waybill connections rotate`; then requeue it";
 /// Why an event of Standard Webhooks with another body is not understood.
 const NO_OBJECT: &str = "its body has no data.object, so it is about nothing that is known here";
 
@@ -67,7 +67,8 @@ const NO_OBJECT: &str = "its body has no data.object, so it is about nothing tha
 const TEST_MODE: &str = "it is of the provider's test mode, and PAYMENT_API_KEY is a live key";
 
 /// Why an event of somebody else's account has no effect.
-const OTHER_ACCOUNT: &str = "it is of a connected account that PAYMENT_ACCOUNTS does not have";
+const OTHER_ACCOUNT: &str =
+    "it is of a connected account that neither PAYMENT_ACCOUNTS nor a connection has";
 
 /// Why the provider's sample of a privacy request is not understood.
 const SAMPLE: &str =

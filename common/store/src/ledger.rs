@@ -96,18 +96,22 @@ pub struct Balance {
     pub entries: i64,
 }
 
-/// The first accounts by name whose names start with `prefix`.
-pub async fn balances(db: &Db, prefix: &str, limit: i64) -> Result<Vec<Balance>> {
+/// The first accounts by name whose names start with `prefix`: what the payments of one connection come to, or those of
+/// all if `connection` is empty.
+pub async fn balances(db: &Db, connection: &str, prefix: &str, limit: i64) -> Result<Vec<Balance>> {
     db.query(
         "select account, currency, cast(sum(amount_minor) as bigint) as amount_minor,
                 count(*) as entries
          from ledger_entries
          where substr(account, 1, length($1)) = $1
+           and ($2 = '' or payment_id like $3 or ($2 = 'default' and payment_id not like '%@%'))
          group by account, currency
          order by account, currency
-         limit $2",
+         limit $4",
     )
     .bind(prefix)
+    .bind(connection)
+    .bind(format!("%@{connection}"))
     .bind(limit)
     .all(Balance::from_row)
     .await

@@ -55,6 +55,12 @@ pub struct About {
     pub shop: Option<String>,
 }
 
+/// What to do about the headers of another provider at the address of a connection.
+const OTHER_PROVIDER: &str = "remove the connection and add it anew with the --provider whose headers came, or with headers \
+     and the names of these";
+/// What to do about a limit of a connection.
+const HIGHER_RATE: &str = "remove the connection and add it anew with a higher --rate, if this is what its provider sends";
+
 impl Refused {
     /// One whose signature is missing or wrong. `profile` is the one that was chosen.
     pub(super) fn signature(
@@ -99,14 +105,28 @@ impl Refused {
 
     /// The setting that would take it, or what else to do; empty when nothing would.
     pub fn advice(&self, source: Source) -> &'static str {
+        let is_of_settings = self.by.connection.is_empty();
         if let Some(clue) = self.clue {
-            return clue.advice;
+            return if is_of_settings {
+                clue.advice
+            } else {
+                OTHER_PROVIDER
+            };
         }
         if let Some(limit) = self.limit {
-            return limit.advice();
+            return if is_of_settings {
+                limit.advice()
+            } else {
+                HIGHER_RATE
+            };
         }
         let is_storefront = source == Source::Storefront;
         match (self.error, self.signature) {
+            (_, Some(SignatureError::Missing))
+                if is_storefront && !self.about.headers.is_empty() && !is_of_settings =>
+            {
+                OTHER_PROVIDER
+            }
             (_, Some(SignatureError::Missing))
                 if is_storefront && !self.about.headers.is_empty() =>
             {
@@ -116,7 +136,7 @@ impl Refused {
             (_, Some(SignatureError::Stale | SignatureError::Early)) => {
                 "PAYMENT_TOLERANCE_SECONDS, or set the clocks right"
             }
-            (_, Some(_)) if !self.by.connection.is_empty() => {
+            (_, Some(_)) if !is_of_settings => {
                 "give the connection the provider's secret with `waybill connections rotate`"
             }
             (_, Some(_)) if is_storefront => "STOREFRONT_WEBHOOK_SECRET to the provider's",

@@ -23,6 +23,14 @@ pub enum Command {
         /// Only accounts whose names begin with this, `released:` for example
         #[arg(default_value = "")]
         prefix: String,
+        /// Only what the payments of this connection come to; `default` is the one that the settings make
+        #[arg(
+            long,
+            value_name = "NAME",
+            default_value = "",
+            hide_default_value = true
+        )]
+        connection: String,
         /// Show at most this many
         #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
         limit: i64,
@@ -44,10 +52,11 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::Verify(Output { json }) => verify(db, json).await,
         Command::Accounts {
             prefix,
+            connection,
             limit,
             json,
         } => {
-            let balances = ledger::balances(db, &prefix, limit).await?;
+            let balances = ledger::balances(db, &connection, &prefix, limit).await?;
             table::show(json, &balances, || accounts(&balances))
         }
         Command::Show {

@@ -109,7 +109,7 @@ pub async fn balances(db: &Db) -> BTreeMap<String, i64> {
     let books = ledger::verify(db).await.unwrap();
     assert_eq!(books.wrong, []);
     assert!(books.is_balanced(), "{:?}", books.unbalanced);
-    let balances = ledger::balances(db, "", 10_000).await.unwrap();
+    let balances = ledger::balances(db, "", "", 10_000).await.unwrap();
     let held = balances.into_iter().filter(|it| it.minor != 0);
     held.map(|it| (it.account, it.minor)).collect()
 }

@@ -1,5 +1,6 @@
 //! Connections are added, given other secrets, paused and removed while everything runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::job::State;
@@ -14,6 +15,7 @@ use super::{
     A, B, KEY, SECRET_A, SECRET_B, add, api, by, knows, means, payments, storefront,
     with_connections,
 };
+use crate::support::backend::Backend;
 use crate::support::delivery::Delivery;
 use crate::support::operator::{json, ran, refused, said};
 use crate::support::order::{body, order_delivery, post_all};
@@ -585,4 +587,19 @@ async fn a_program_with_the_scope_does_the_same_by_the_api() {
     assert_eq!(asked(&writer, "DELETE", one, Value::Null).await.0, 204);
     assert_eq!(asked(&reader, "GET", one, Value::Null).await.0, 404);
     service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_has_the_connections_and_only_the_same_key_reads_them() {
+    let service = with_connections().start().await;
+    add(&service, [storefront("shop-a", A, SECRET_A)]).await;
+    let backup = service.backend.back_up().await;
+    service.stop().await;
+    for (key, expected) in [(KEY, 200), (OTHER_KEY, 503)] {
+        let backend = Arc::new(Backend::restored(&backup).await);
+        let service = service_with(key).start_on(backend).await;
+        eventually("it is known", async || knows(&service, "shop-a")).await;
+        assert_eq!(status(&service, &order(1, A, SECRET_A)).await, expected);
+        service.stop().await;
+    }
 }

@@ -6,6 +6,7 @@ mod buyers;
 mod changes;
 mod lists;
 mod secrets;
+mod storm;
 
 use operators::connections::{self as flow, Means, NewApi, Wanted};
 use platform::token::Token;

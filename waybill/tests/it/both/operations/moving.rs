@@ -4,6 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::both::connections;
 use crate::support::backend::{Backend, PRIVACY_KEY, is_distributed};
 use crate::support::process::{Process, command, free_port, is_ready, run};
 
@@ -15,6 +16,7 @@ fn settings(port: u16, database: &str) -> Settings {
         ("LISTEN_ADDR", format!("127.0.0.1:{port}")),
         ("DATABASE_URL", database.to_owned()),
         ("PRIVACY_KEY", PRIVACY_KEY.to_owned()),
+        ("SECRETS_KEY", connections::KEY.to_owned()),
         ("RUST_LOG", "warn".to_owned()),
     ];
     settings
@@ -56,6 +58,11 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
     }
     let made = waybill(&before, there, &["keys", "create", "shop"]).await;
     assert!(made.status.success(), "{}", text(&made.stderr));
+    std::fs::write(there.join("secret"), connections::SECRET_A).unwrap();
+    let shop = "connections add shop-a --provider shopify --shop a.example --secret-file secret";
+    let shop: Vec<&str> = shop.split(' ').collect();
+    let made = waybill(&before, there, &shop).await;
+    assert!(made.status.success(), "{}", text(&made.stderr));
 
     let backend = Backend::create().await;
     let mut after = settings(port, &backend.database_url);
@@ -68,6 +75,8 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
         &["payments", "list", "--json"],
         &["audit", "list", "--json"],
         &["keys", "list", "--json"],
+        // Their state is that their secrets can be read.
+        &["connections", "list", "--json"],
         &["ledger", "verify", "--json"],
         &["audit", "verify", "--json"],
     ];

@@ -177,7 +177,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
         .find(|it| it.account == "held" && it.minor != 0);
     assert_eq!(held, None, "every payment has an agreement");
 
-    let accounts: BTreeMap<String, i64> = ledger::balances(&db, "released:", 10_000)
+    let accounts: BTreeMap<String, i64> = ledger::balances(&db, "", "released:", 10_000)
         .await
         .unwrap()
         .into_iter()
