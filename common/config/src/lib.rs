@@ -725,12 +725,16 @@ impl<'a> Reader<'a> {
         if !reads(name, mode) {
             return Some(Vec::new());
         }
-        if self.settings.get(name).is_none() && mode == Mode::Development {
-            return Some(vec![development.to_owned()]);
-        }
-        // Whoever has connections may have no shop and no account without one.
-        if self.settings.get(name).is_none() && self.settings.get("SECRETS_KEY").is_some() {
+        // Whoever has connections may have no shop and no account without one. Where others can reach the process the
+        // public secret is none.
+        let has_connections = self.settings.get("SECRETS_KEY").is_some();
+        let is_development = mode == Mode::Development;
+        let may_be_none = !is_development || !self.exposures().is_empty();
+        if self.settings.get(name).is_none() && has_connections && may_be_none {
             return Some(Vec::new());
+        }
+        if self.settings.get(name).is_none() && is_development {
+            return Some(vec![development.to_owned()]);
         }
         if self.settings.get(name).is_none() {
             let what = format_args!(
@@ -1020,6 +1024,19 @@ impl<'a> Reader<'a> {
     /// Refuses settings by which others could reach a process with the public secrets. It looks at
     /// the values as given, even if they are wrong in themselves.
     fn refuse_exposure(&mut self) {
+        for (name, how) in self.exposures() {
+            self.wrong(
+                name,
+                format_args!(
+                    "{how}, so the public development secrets are refused: set \
+                     STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET to your own, or unset it"
+                ),
+            );
+        }
+    }
+
+    /// The settings by which others can reach a process, and how.
+    fn exposures(&self) -> Vec<(&'static str, &'static str)> {
         let given = |name| self.settings.get(name).map(str::trim);
         let is_elsewhere = |url: &str| !url.starts_with("http://") || !is_loopback(url);
         let is_server = |url: &str| !url.starts_with("sqlite://");
@@ -1064,15 +1081,8 @@ impl<'a> Reader<'a> {
             ),
             ("AMQP_URL", given("AMQP_URL").is_some(), "is set"),
         ];
-        for (name, _, how) in exposures.into_iter().filter(|(_, is_so, _)| *is_so) {
-            self.wrong(
-                name,
-                format_args!(
-                    "{how}, so the public development secrets are refused: set \
-                     STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET to your own, or unset it"
-                ),
-            );
-        }
+        let so = exposures.into_iter().filter(|(_, is_so, _)| *is_so);
+        so.map(|(name, _, how)| (name, how)).collect()
     }
 
     fn qr(&mut self, public_url: Option<&str>) -> Option<QrConfig> {

@@ -61,8 +61,12 @@ pub const PROTECTIONS: &[Protection] = &[
         setting: "STOREFRONT_SHOPS",
         open: "the shop's header is not signed: somebody who has captured a signed body can send \
                it again under any shop, known or made up",
-        advice: "Set it to the domain of your shop. It is best to run one Waybill for each shop.",
-        state: |config| off_if(config.storefront.shops.is_empty()),
+        advice: "Set it to the domain of your shop, or give each shop a secret of its own: `waybill connections add`.",
+        // Without a secret nothing is taken for a shop that has no connection.
+        state: |config| match config.storefront.secrets.fingerprints() {
+            [] => State::Unused,
+            _ => off_if(config.storefront.shops.is_empty()),
+        },
     },
     Protection {
         name: "pages of orders",

@@ -23,6 +23,7 @@ use reqwest::Url;
 use serde::Serialize;
 use serde_json::json;
 use server::deliveries::{Follower, LOOK_AGAIN, Line, Message, Outcome};
+use store::connections::{self, Connection};
 use store::sql::{self, Db};
 use tokio::time::{sleep, timeout};
 
@@ -65,6 +66,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let stop = shutdown::on_signal()?;
     let asked = Asked::read(&arguments.provider, arguments.payment)?;
     let mut guide = guide(settings, asked)?;
+    guide.connect(connections_of(settings, asked).await);
     if !arguments.no_wait {
         let looked = look_for_service(settings, asked, &mut guide.warnings);
         if stop.run_until_cancelled(looked).await.is_none() {
@@ -187,12 +189,52 @@ impl Asked {
 struct Guide {
     provider: &'static str,
     source: &'static str,
+    /// Where deliveries go whose shop or account has no connection.
     url: String,
+    /// The connections that this provider has, each with an address of its own.
+    connections: Vec<Connected>,
     /// Where the provider takes the URL.
     page: &'static str,
     topics: Vec<&'static str>,
     settings: Vec<Wanted>,
     warnings: Vec<Warning>,
+}
+
+#[derive(Debug, Serialize)]
+struct Connected {
+    name: String,
+    url: String,
+}
+
+impl Guide {
+    /// What is left to do where these connections are. They need no setting but the address of the service.
+    fn connect(&mut self, names: Vec<String>) {
+        if names.is_empty() {
+            return;
+        }
+        let address = |name: String| Connected {
+            url: format!("{}/{name}", self.url),
+            name,
+        };
+        self.connections = names.into_iter().map(address).collect();
+        self.settings.retain(|it| it.name == "PUBLIC_URL");
+        self.warnings.retain(|it| !it.is_of_settings);
+    }
+}
+
+/// The names of the connections with a provider. What is wrong with the database is said when deliveries are waited for.
+async fn connections_of(settings: &Settings, asked: Asked) -> Vec<String> {
+    let Ok(db) = database(settings).await else {
+        return Vec::new();
+    };
+    let all = connections::all(&db).await.unwrap_or_default();
+    db.close().await;
+    let is_its = |it: &Connection| {
+        it.removed_at.is_none()
+            && it.side.into_str() == asked.source.into_str()
+            && it.provider == asked.name
+    };
+    all.into_iter().filter(is_its).map(|it| it.name).collect()
 }
 
 /// A setting that the provider needs.
@@ -212,13 +254,24 @@ struct Wanted {
 struct Warning {
     warning: String,
     advice: Option<String>,
+    /// It is about the settings that make the connection `default`.
+    #[serde(skip)]
+    is_of_settings: bool,
 }
 
 impl Warning {
+    fn of_settings(self) -> Self {
+        Warning {
+            is_of_settings: true,
+            ..self
+        }
+    }
+
     fn new(warning: impl Into<String>, advice: impl Into<String>) -> Self {
         Warning {
             warning: warning.into(),
             advice: Some(advice.into()),
+            is_of_settings: false,
         }
     }
 }
@@ -232,17 +285,20 @@ fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
         here.clone()
     };
     let mut warnings = address_warnings(&base, &here, has_address);
-    warnings.extend(profile_warning(settings, asked));
-    warnings.extend(config_warnings(settings, asked));
+    let of_settings = profile_warning(settings, asked).into_iter();
+    let of_settings = of_settings.chain(config_warnings(settings, asked));
+    warnings.extend(of_settings.map(Warning::of_settings));
     let beware = asked.setup.beware;
     warnings.extend(beware.map(|beware| Warning {
         warning: beware.to_owned(),
         advice: None,
+        is_of_settings: false,
     }));
     Ok(Guide {
         provider: asked.name,
         source: asked.source.into_str(),
         url: format!("{base}{}", asked.path),
+        connections: Vec::new(),
         page: asked.setup.page,
         topics: asked.topics(),
         settings: wanted(settings, asked, has_address),
@@ -298,6 +354,7 @@ fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
             let mistakes = mistakes.0.into_iter().map(|warning| Warning {
                 warning,
                 advice: None,
+                is_of_settings: true,
             });
             return mistakes.collect();
         }
@@ -398,12 +455,20 @@ async fn look_for_service(settings: &Settings, asked: Asked, warnings: &mut Vec<
     warnings.extend(wrong.map(|it| Warning {
         warning: it.found,
         advice: it.advice,
+        is_of_settings: false,
     }));
 }
 
 fn render(guide: &Guide) -> String {
     let mut text = format!("Connect {} ({})\n\n", guide.provider, guide.source);
-    text.push_str(&wrapped("  URL to paste  ", &guide.url));
+    if guide.connections.is_empty() {
+        text.push_str(&wrapped("  URL to paste  ", &guide.url));
+    }
+    for (at, connected) in guide.connections.iter().enumerate() {
+        let before = if at == 0 { "URL to paste" } else { "" };
+        let url = format!("{} ({})", connected.url, connected.name);
+        text.push_str(&wrapped(&format!("  {before:<14}"), &url));
+    }
     text.push_str(&wrapped("  where         ", guide.page));
     for (at, topic) in guide.topics.iter().enumerate() {
         let before = if at == 0 { "topics" } else { "" };
@@ -423,6 +488,12 @@ fn render(guide: &Guide) -> String {
             (None, what) => format!("{name}, {}", what.unwrap_or_default()),
         };
         text.push_str(&wrapped(&format!("  {state:<9}"), &setting));
+    }
+    if guide.connections.is_empty() {
+        text.push_str(&wrapped(
+            "\n  Or give it a secret of its own, without a restart: ",
+            "waybill connections add, and paste the URL that it prints.",
+        ));
     }
     if !guide.warnings.is_empty() {
         text.push_str("\nLook at this first:\n\n");

@@ -1,7 +1,7 @@
 //! How settings are shown, compared between processes, and refused.
 
 use config::{Config, Mode, SETTINGS, Settings, Values};
-use domain::job::Queue;
+use domain::job::{Queue, Source};
 use domain::privacy::Keys;
 
 #[test]
@@ -84,6 +84,38 @@ fn a_network_of_everybody_is_no_trusted_proxy() {
             assert!(mistakes.contains("strangers"), "{mistakes}");
         }
     }
+}
+
+/// Whoever has connections needs no secret in the settings, and a public one never opens a process that others reach.
+#[test]
+fn where_others_reach_it_a_process_with_connections_has_no_public_secret() {
+    let with = |given: &[(&'static str, &str)]| {
+        let mut settings = Settings::defaults();
+        for (name, value) in given {
+            settings.set(name, *value);
+        }
+        Config::load(&settings, Mode::Development)
+    };
+    let key = ("SECRETS_KEY", "0f1e2d3c4b5a69788796a5b4c3d2e1f0");
+    let proxy = ("TRUSTED_PROXIES", "127.0.0.1");
+    let refused = with(&[proxy]).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("public development secrets"), "{refused}");
+    let at_home = with(&[key]).unwrap();
+    assert!(at_home.has_public_secret(Source::Storefront));
+    let reached = with(&[key, proxy]).unwrap();
+    for source in [Source::Storefront, Source::Payment] {
+        assert!(!reached.has_public_secret(source));
+        assert!(reached.fingerprints()[&source].is_empty());
+    }
+    // One that is set counts, and the other one is not made up.
+    let one = with(&[
+        key,
+        proxy,
+        ("PAYMENT_WEBHOOK_SECRET", "a secret of one's own"),
+    ])
+    .unwrap();
+    assert_eq!(one.fingerprints()[&Source::Payment].len(), 1);
+    assert!(one.fingerprints()[&Source::Storefront].is_empty());
 }
 
 /// Whoever gets into a worker does not get what it does not need.

@@ -167,3 +167,18 @@ fn every_protection_that_is_looked_at_exists() {
         }
     }
 }
+
+#[test]
+fn a_provider_that_has_connections_needs_no_settings_of_its_own() {
+    let mut guide = guided("shopify", &[("PUBLIC_URL", "https://hooks.example")]);
+    assert!(warns(&guide, "STOREFRONT_PROVIDER is") && guide.settings.len() > 1);
+    assert!(render(&guide).contains("waybill connections add"));
+    guide.connect(vec!["shop-a".to_owned(), "shop-b".to_owned()]);
+    assert_eq!(guide.settings.len(), 1);
+    assert!(!warns(&guide, "STOREFRONT_"), "{guide:?}");
+    let text = render(&guide);
+    for name in ["shop-a", "shop-b"] {
+        let address = format!("https://hooks.example/api/webhooks/storefront/{name} ({name})");
+        assert!(text.contains(&address), "{text}");
+    }
+}
