@@ -81,7 +81,9 @@ impl Shop<'_> {
     /// The shop as its buyers know it.
     fn name(&self) -> &str {
         let named = self.sender.and_then(|sender| sender.name.as_deref());
-        named.unwrap_or(self.domain)
+        named
+            .filter(|name| !name.trim().is_empty())
+            .unwrap_or(self.domain)
     }
 
     /// Whom its buyers may ask, and a link that begins a mail.

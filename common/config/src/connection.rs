@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use domain::connection::{self, DEFAULT};
+use domain::connection::{self, DEFAULT, OTHER};
 use domain::origins::is_this_machine;
 use domain::profile::{Headers, PaymentProfile, Rate, Shop, StorefrontProfile, WrongHeaders};
 use domain::signature::{NotAKey, Scheme, Secrets};
@@ -18,8 +18,6 @@ use crate::Config;
 
 /// How many connections have a name of their own in metrics: those that were added first.
 const LABELS: usize = 100;
-/// What metrics call all others.
-const OTHER: &str = "other";
 
 /// A connection with a storefront.
 #[derive(Clone, Debug)]
@@ -251,6 +249,15 @@ impl Registry {
 
     pub fn default_payment(&self) -> &Arc<PaymentConnection> {
         &self.default_payment
+    }
+
+    /// The shop, where deliveries of one alone are taken.
+    pub fn only_shop(&self) -> Option<&str> {
+        let default = &self.default_storefront;
+        let takes_any = default.shops.is_empty() && !default.secrets.fingerprints().is_empty();
+        let mut shops = self.storefronts().flat_map(|it| &it.shops);
+        let only = shops.next().filter(|_| !takes_any)?;
+        shops.all(|it| it == only).then_some(only)
     }
 
     /// The connections that a shop has of its own.

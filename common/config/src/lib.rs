@@ -158,8 +158,9 @@ pub struct Config {
     pub qr: QrConfig,
     /// Whether the pages that QR codes lead to are served.
     pub public_pages: bool,
-    /// Whether the links to the pages of new orders have a code, without which they do not open.
-    pub page_codes: bool,
+    /// Whether the links to the pages of new orders have a code, without which they do not open. `None`: where the ids of
+    /// orders count up.
+    pub page_codes: Option<bool>,
     pub job_retention: Duration,
     pub notification_retention: Duration,
     pub event_retention: Duration,
@@ -381,17 +382,33 @@ impl Config {
     pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
         let name = "STOREFRONT_WEBHOOK_SECRET";
         let mut reader = Reader::of_files(settings, name);
-        let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_STOREFRONT_SECRET);
-        reader.finished(secrets)
+        let development = DEVELOPMENT_STOREFRONT_SECRET;
+        let secrets = reader.secrets(name, Mode::Development, development);
+        reader.finished(secrets.map(|secrets| or_one(secrets, development)))
     }
 
     /// The payment provider's secrets, newest first; if none is set, the development secret.
     pub fn payment_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
         let name = "PAYMENT_WEBHOOK_SECRET";
         let mut reader = Reader::of_files(settings, name);
-        let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET);
-        reader.finished(secrets)
+        let development = DEVELOPMENT_PAYMENT_SECRET;
+        let secrets = reader.secrets(name, Mode::Development, development);
+        reader.finished(secrets.map(|secrets| or_one(secrets, development)))
     }
+
+    /// Whether the pages of new orders of a connection with this profile ask for the code of their links.
+    pub fn has_page_codes(&self, profile: &StorefrontProfile) -> bool {
+        let counts_up = profile.order_ids == OrderIds::CountUp;
+        self.page_codes.unwrap_or(counts_up)
+    }
+}
+
+/// These secrets, or this one if there is none.
+fn or_one(mut secrets: Vec<String>, one: &str) -> Vec<String> {
+    if secrets.is_empty() {
+        secrets.push(one.to_owned());
+    }
+    secrets
 }
 
 /// An address at which a service on this machine can be asked that listens on `address`.
@@ -561,7 +578,7 @@ impl<'a> Reader<'a> {
         let order_policy = self.order_policy(development);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
-        let pages = self.pages(storefront_profile);
+        let pages = self.pages();
         let retention = self.number("JOB_RETENTION_DAYS", 1, 3650);
         let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
         let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
@@ -793,13 +810,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether there are public pages, and whether those of new orders ask for the code of their links.
-    fn pages(&mut self, profile: Option<&StorefrontProfile>) -> Option<(bool, bool)> {
+    fn pages(&mut self) -> Option<(bool, Option<bool>)> {
         const NAME: &str = "PUBLIC_PAGES";
         const WITH_CODE: &str = "with_code";
         match self.settings.get(NAME).map(str::trim) {
-            None => Some((true, profile?.order_ids == OrderIds::CountUp)),
-            Some(WITH_CODE) => Some((true, true)),
-            Some(_) => Some((self.flag(NAME)?, false)),
+            None => Some((true, None)),
+            Some(WITH_CODE) => Some((true, Some(true))),
+            Some(_) => Some((self.flag(NAME)?, Some(false))),
         }
     }
 

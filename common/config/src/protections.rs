@@ -77,7 +77,9 @@ pub const PROTECTIONS: &[Protection] = &[
         state: |config| match config.storefront.profile.order_ids {
             OrderIds::Random => State::Unused,
             _ if !config.public_pages => State::Unused,
-            OrderIds::CountUp | OrderIds::Unknown => off_if(!config.page_codes),
+            OrderIds::CountUp | OrderIds::Unknown => {
+                off_if(!config.has_page_codes(config.storefront.profile))
+            }
         },
     },
     Protection {

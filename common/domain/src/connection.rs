@@ -11,6 +11,9 @@ use std::borrow::Cow;
 /// The connection that the settings make.
 pub const DEFAULT: &str = "default";
 
+/// What metrics call all connections but the hundred that were added first.
+pub const OTHER: &str = "other";
+
 /// Stands between an id and the name of its connection.
 const MARK: char = '@';
 
@@ -25,6 +28,8 @@ pub enum NotAName {
     Form,
     #[error("the name default is that of the connection which the settings make")]
     Default,
+    #[error("the name other is what metrics call many connections together")]
+    Other,
 }
 
 /// Checks the name of a new connection. It stands in addresses, in ids and in metrics, and is never changed.
@@ -38,6 +43,7 @@ pub fn check_name(name: &str) -> Result<(), NotAName> {
     match (fits, name) {
         (false, _) => Err(NotAName::Form),
         (true, DEFAULT) => Err(NotAName::Default),
+        (true, OTHER) => Err(NotAName::Other),
         (true, _) => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::connection::{DEFAULT, check_name};
 use crate::money::Money;
 
 pub use template::{Mail, Template, TemplateError};
@@ -63,12 +64,13 @@ impl Templates {
         let payment_failed = PAYMENT_FAILED.load(folder, &mut mistakes);
         let mut of_connections = BTreeMap::new();
         for (name, folder) in folder.map(folders).unwrap_or_default() {
-            mistakes.extend(strangers(&folder));
+            let mut of_folder = strangers(&folder);
             if folder.join(PAYMENT_FAILED.file).exists()
-                && let Some(template) = PAYMENT_FAILED.load(Some(&folder), &mut mistakes)
+                && let Some(template) = PAYMENT_FAILED.load(Some(&folder), &mut of_folder)
             {
-                of_connections.insert(name, template);
+                of_connections.insert(name.clone(), template);
             }
+            mistakes.extend(of_folder.iter().map(|mistake| format!("{name}: {mistake}")));
         }
         match payment_failed {
             Some(payment_failed) if mistakes.is_empty() => Ok(Templates {
@@ -118,12 +120,16 @@ impl Kind {
     }
 }
 
-/// The folders in a folder, by their names.
+/// The folders in a folder that have the name of a connection.
 fn folders(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.path().is_dir());
     let named = |entry: DirEntry| Some((entry.file_name().into_string().ok()?, entry.path()));
-    folders.filter_map(named).collect()
+    let is_one = |name: &str| name == DEFAULT || check_name(name).is_ok();
+    let mut folders: Vec<_> = folders.filter_map(named).collect();
+    folders.retain(|(name, _)| is_one(name));
+    folders.sort();
+    folders
 }
 
 /// Mistakes for the text files in the folder that have the name of no template.

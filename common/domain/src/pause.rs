@@ -94,7 +94,7 @@ impl Target {
                 .map_err(|_| NotATarget::Shop),
             Scope::Connection => match connection::check_name(name) {
                 Ok(()) | Err(NotAName::Default) => Ok(Target::Connection(name.to_owned())),
-                Err(NotAName::Form) => Err(NotATarget::Connection),
+                Err(NotAName::Form | NotAName::Other) => Err(NotATarget::Connection),
             },
             Scope::Condition => {
                 let named = name.parse().ok();

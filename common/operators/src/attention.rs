@@ -301,7 +301,7 @@ async fn silent(
         };
         let is_removed = match &sender.connection {
             Some(name) => !connections::is_standing(db, name).await?,
-            None => false,
+            None => has_given_away(db, sender.source, before.since).await?,
         };
         let came =
             deliveries::is_silent(db, &sender, before.since.minus(HOUR)).await? == Some(false);
@@ -313,7 +313,7 @@ async fn silent(
     }
     for source in SENDERS {
         let sender = of_settings(source);
-        if known_before.contains(&sender) {
+        if known_before.contains(&sender) || has_given_away(db, source, now).await? {
             continue;
         }
         if let Some(hours) = silent_hours(db, &sender, now).await? {
@@ -334,6 +334,13 @@ async fn silent(
         }
     }
     Ok(silent)
+}
+
+/// Whether a connection was added since the hours to which those before this time are compared. What came by the one that
+/// the settings make may come by that one now, so less of it is no silence.
+async fn has_given_away(db: &Db, source: Source, at: Timestamp) -> sql::Result<bool> {
+    let last = connections::last_added(db, source).await?;
+    Ok(last.is_some_and(|added| added > at.minus(2 * WEEK + DAY)))
 }
 
 /// The same of the connection that the settings make.

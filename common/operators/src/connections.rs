@@ -203,7 +203,7 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     connections::save(&mut tx, &new).await?;
     let details = json!({
         "provider": new.provider, "shops": new.shops, "account": new.account, "payments": new.payments,
-        "sender": new.sender, "api_url": new.api_url,
+        "has_sender": new.sender.is_some(), "api_url": new.api_url,
     });
     note(&mut tx, by, "connection.added", &new, details).await?;
     Ok(tx.commit().await?)

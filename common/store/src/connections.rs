@@ -19,6 +19,7 @@ use config::connection::{
     Mailbox, PaymentConnection, Registry, StorefrontConnection, headers_of, keyed,
 };
 use domain::connection::DEFAULT;
+use domain::job::Source;
 use domain::profile::{
     GENERIC, GENERIC_PAYMENT, Headers, OWN_HEADERS, PaymentProfile, Rate, StorefrontProfile,
     WrongHeaders, read_headers,
@@ -315,6 +316,15 @@ pub async fn is_standing(db: &Db, name: &str) -> Result<bool> {
         .await
 }
 
+/// When the last connection of this side was added.
+pub async fn last_added(db: &Db, source: Source) -> Result<Option<Timestamp>> {
+    db.query("select max(created_at) as latest from connections where source = $1 and removed_at is null")
+        .bind(source.into_str())
+        .fetch_one()
+        .await?
+        .get("latest")
+}
+
 /// Whether a shop has a connection of its own.
 pub async fn has_shop(db: &Db, shop: &str) -> Result<bool> {
     db.query(
@@ -441,9 +451,10 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
 }
 
 impl Connection {
-    /// Ends it: its secrets are deleted. Whose it was stays known, so that what came by it goes to nobody else.
+    /// Ends it: its secrets and its sender are deleted. Whose it was stays known, so that what came by it goes to nobody else.
     pub fn remove(&mut self, now: Timestamp) {
         self.sealed = None;
+        self.sender = None;
         self.fingerprints.clear();
         self.former_until = None;
         self.changed_at = now;

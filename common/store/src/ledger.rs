@@ -104,14 +104,15 @@ pub async fn balances(db: &Db, connection: &str, prefix: &str, limit: i64) -> Re
                 count(*) as entries
          from ledger_entries
          where substr(account, 1, length($1)) = $1
-           and ($2 = '' or payment_id like $3 or ($2 = 'default' and payment_id not like '%@%'))
+           and ($2 = '' or substr(payment_id, length(payment_id) - length($3) + 1) = $3
+                or ($2 = 'default' and payment_id not like '%@%'))
          group by account, currency
          order by account, currency
          limit $4",
     )
     .bind(prefix)
     .bind(connection)
-    .bind(format!("%@{connection}"))
+    .bind(format!("@{connection}"))
     .bind(limit)
     .all(Balance::from_row)
     .await

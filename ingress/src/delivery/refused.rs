@@ -56,8 +56,11 @@ pub struct About {
 }
 
 /// What to do about the headers of another provider at the address of a connection.
-const OTHER_PROVIDER: &str = "remove the connection and add it anew with the --provider whose headers came, or with headers \
-     and the names of these";
+const OTHER_PROVIDER: &str = "if its provider sent this, add a connection with the --provider whose headers came, or with \
+     headers and the names of these, and remove this one";
+/// What to do about one body that comes again and again at a connection.
+const REPEATED: &str = "find out whether it is a test of yours that repeats one body; otherwise somebody sends again what they \
+     have captured";
 /// What to do about a limit of a connection.
 const HIGHER_RATE: &str = "remove the connection and add it anew with a higher --rate, if this is what its provider sends";
 
@@ -114,10 +117,10 @@ impl Refused {
             };
         }
         if let Some(limit) = self.limit {
-            return if is_of_settings {
-                limit.advice()
-            } else {
-                HIGHER_RATE
+            return match limit {
+                _ if is_of_settings => limit.advice(),
+                Limit::Body | Limit::Event => REPEATED,
+                Limit::Shop | Limit::AllShops | Limit::Payment => HIGHER_RATE,
             };
         }
         let is_storefront = source == Source::Storefront;

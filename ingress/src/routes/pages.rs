@@ -140,10 +140,7 @@ impl Link {
     /// The shop that the page may name. Who guesses an id must not learn whose order it is, so the
     /// link has named the shop, or it is the only one there is.
     fn shop_of<'a>(&self, order: &'a PublicOrder, connections: &'a Registry) -> Option<Shop<'a>> {
-        let is_only = match connections.default_storefront().shops.as_slice() {
-            [only] => *only == order.shop && !connections.has_others(),
-            _ => false,
-        };
+        let is_only = connections.only_shop() == Some(order.shop.as_str());
         (is_only || self.shop.is_some()).then(|| Shop {
             domain: &order.shop,
             sender: connections.of_shop(&order.shop).sender.as_ref(),

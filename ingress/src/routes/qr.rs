@@ -95,10 +95,8 @@ pub async fn create(
     Given(request): Given<QrRequest, LARGEST_BODY>,
 ) -> Result<Json<QrResult>, Error> {
     let code = match request.order() {
-        Some(id) if app.config.page_codes => {
-            database::step(public_orders::page_code_of_id(&app.db, id)).await?
-        }
-        _ => None,
+        Some(id) => database::step(public_orders::page_code_of_id(&app.db, id)).await?,
+        None => None,
     };
     // Making one of the largest symbols takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {

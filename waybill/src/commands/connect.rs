@@ -285,9 +285,8 @@ fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
         here.clone()
     };
     let mut warnings = address_warnings(&base, &here, has_address);
-    let of_settings = profile_warning(settings, asked).into_iter();
-    let of_settings = of_settings.chain(config_warnings(settings, asked));
-    warnings.extend(of_settings.map(Warning::of_settings));
+    warnings.extend(profile_warning(settings, asked).map(Warning::of_settings));
+    warnings.extend(config_warnings(settings, asked));
     let beware = asked.setup.beware;
     warnings.extend(beware.map(|beware| Warning {
         warning: beware.to_owned(),
@@ -354,7 +353,7 @@ fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
             let mistakes = mistakes.0.into_iter().map(|warning| Warning {
                 warning,
                 advice: None,
-                is_of_settings: true,
+                is_of_settings: false,
             });
             return mistakes.collect();
         }
@@ -363,18 +362,24 @@ fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
         .iter()
         .filter(|it| asked.protections.contains(&it.name))
         .filter(|it| matches!(it.state(&config), State::Off(_)))
-        .map(|it| Warning::new(format!("{}: {}", it.setting, it.open), it.advice))
+        .map(|it| Warning {
+            is_of_settings: matches!(it.name, "storefront secret" | "payment secret" | "shops"),
+            ..Warning::new(format!("{}: {}", it.setting, it.open), it.advice)
+        })
         .collect();
     match asked.profile {
         Profile::Storefront(profile) => {
-            warnings.extend(duplicates(profile, &config));
-            warnings.extend(shopless(&config));
+            let of_settings = duplicates(profile, &config)
+                .into_iter()
+                .chain(shopless(&config));
+            warnings.extend(of_settings.map(Warning::of_settings));
         }
         Profile::Payment(profile) if profile.thin_events && config.payment.api.is_none() => {
-            warnings.push(Warning::new(
+            let thin = Warning::new(
                 "thin events do not bring their object, and nothing can fetch it",
                 "Subscribe to events with their objects, or set PAYMENT_API_URL and PAYMENT_API_KEY.",
-            ));
+            );
+            warnings.push(thin.of_settings());
         }
         Profile::Payment(_) => {}
     }
@@ -490,9 +495,10 @@ fn render(guide: &Guide) -> String {
         text.push_str(&wrapped(&format!("  {state:<9}"), &setting));
     }
     if guide.connections.is_empty() {
+        text.push('\n');
         text.push_str(&wrapped(
-            "\n  Or give it a secret of its own, without a restart: ",
-            "waybill connections add, and paste the URL that it prints.",
+            "  or     ",
+            "give it a connection, without a restart: waybill connections add",
         ));
     }
     if !guide.warnings.is_empty() {

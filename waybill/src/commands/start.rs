@@ -9,6 +9,7 @@ use config::{
 };
 use console::Listening;
 use domain::api_key::{Rights, Scope};
+use domain::job::Source;
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
@@ -45,9 +46,10 @@ const SHOWN: &str = "Each delivery gets a line below, as of `waybill listen`; --
 pub async fn development(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let mut settings = settings.clone();
-    let is_a_try = settings.is_a_try();
     // If settings are wrong, the stand-ins for the providers are not started.
-    Config::load(&settings, Mode::Development)?;
+    let config = Config::load(&settings, Mode::Development)?;
+    // Where others reach the process there is no public secret.
+    let is_a_try = settings.is_a_try() && config.has_public_secret(Source::Storefront);
     let sandbox = if is_a_try {
         start_sandbox(&mut settings).await?
     } else {
@@ -248,12 +250,21 @@ fn banner(
         None => "an API key: waybill keys create <name>".to_owned(),
     };
     let url = &parts.config.public_url;
-    let secret = |name: &str, development: &'static str| match settings.get(name) {
-        None => development,
+    let secret = |name: &str, source: Source, development: &'static str| match settings.get(name) {
+        None if parts.config.has_public_secret(source) => development,
+        None => "(none: those of connections count)",
         Some(_) => "(yours)",
     };
-    let storefront = secret("STOREFRONT_WEBHOOK_SECRET", DEVELOPMENT_STOREFRONT_SECRET);
-    let payment = secret("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET);
+    let storefront = secret(
+        "STOREFRONT_WEBHOOK_SECRET",
+        Source::Storefront,
+        DEVELOPMENT_STOREFRONT_SECRET,
+    );
+    let payment = secret(
+        "PAYMENT_WEBHOOK_SECRET",
+        Source::Payment,
+        DEVELOPMENT_PAYMENT_SECRET,
+    );
     let database = domain::redact::redact(&parts.config.database_url);
     let started_over = match settings.origin("DATABASE_URL") {
         Origin::Default => "\n                       delete the folder data/ to start over",

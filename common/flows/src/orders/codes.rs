@@ -31,7 +31,9 @@ const PAGE_CODE_BYTES: usize = 10;
 /// Where ids count up, the link holds a code without which the page does not open, so that nobody
 /// looks through the orders of others. The id of an order that a checkout makes cannot be guessed.
 pub fn draw(context: Context<'_>, key: &OrderKey) -> Result<QrCode> {
-    let is_closed = context.config.page_codes && key.0 != CHECKOUT;
+    let connections = context.connections.now();
+    let profile = connections.of_shop(&key.0).profile;
+    let is_closed = context.config.has_page_codes(profile) && key.0 != CHECKOUT;
     let salt = is_closed.then_some([].as_slice());
     draw_page(&context.config.qr, context.keys, key, salt)
 }

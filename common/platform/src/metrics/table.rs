@@ -257,7 +257,7 @@ pub const ALL: &[Metric] = &[
         Ingress,
         "waybill_connection_deliveries_total",
         &["source", "connection", "outcome"],
-        "Deliveries by connection: the first 100 by name, all others as `other`, and as `default` also what named none",
+        "Deliveries by connection: the 100 that were added first, all others as `other`, and as `default` also what named none",
     ),
     counter(
         Ingress,

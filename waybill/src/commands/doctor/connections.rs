@@ -1,6 +1,8 @@
 //! Checks of the connections in the database: whether their secrets can be read with the keys that are set, and whether
 //! their APIs accept their tokens.
 
+use std::time::Duration;
+
 use config::Config;
 use config::database::sqlite_file;
 use futures_util::future::join_all;
@@ -10,12 +12,15 @@ use process::clients::Clients;
 use process::registry;
 use store::connections;
 use store::sql::{self, Db};
+use tokio::time::timeout;
 
 use super::Finding;
 
 const CHECK: &str = "connections";
 /// At most so many APIs are asked.
 const ASKED: usize = 20;
+/// How long one of them may take, within the time of the whole check.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Of a database that is not there, or does not answer, its own check says so.
 pub async fn look(config: &Config) -> Vec<Finding> {
@@ -53,8 +58,10 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         .iter()
         .filter(|it| it.api_url.is_some() && it.removed_at.is_none());
     let asked = with_api.take(ASKED).map(async |it| {
-        let answer = clients.probe(&it.name).await?;
-        Some((&it.name, accepts_token(answer)))
+        let answer = timeout(PATIENCE, clients.probe(&it.name)).await;
+        let late = |_| Some(Err("does not answer in time".to_owned()));
+        let answer = answer.map(|it| it.map(accepts_token));
+        Some((&it.name, answer.unwrap_or_else(late)?))
     });
     let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
     for (name, answer) in &answers {
@@ -71,7 +78,7 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         let found = match standing.len() {
             0 => "none beside those of the settings".to_owned(),
             all => format!(
-                "{all}, whose secrets can be read; {} APIs accept their tokens",
+                "{all} with secrets that can be read; {} of their APIs were asked and accept the token",
                 answers.len()
             ),
         };

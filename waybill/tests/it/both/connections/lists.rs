@@ -126,8 +126,9 @@ async fn a_connection_that_falls_silent_is_noticed_alone() {
     let now = service.clock().now();
     let mut jobs = Vec::new();
     for ago in [24, 7 * 24] {
-        // That of the settings goes on, and shop-c never had much.
+        // What came by the one of the settings may be what comes by these now, and shop-c never had much.
         for (name, number) in [
+            (None, 40),
             (Some("shop-a"), 40),
             (Some("shop-b"), 40),
             (Some("shop-c"), 5),
@@ -189,7 +190,7 @@ async fn doctor_says_which_secrets_cannot_be_read_and_which_tokens_are_refused()
     };
     let shop = storefront("shop-a", A, SECRET_A);
     add(&service, [shop, with_api("stripe-b", PAYMENT_KEY)]).await;
-    let said = "2, whose secrets can be read; 1 APIs accept their tokens";
+    let said = "2 with secrets that can be read; 1 of their APIs were asked and accept the token";
     says(&checked(KEY).await, "connections", "ok", said);
     add(&service, [with_api("stripe-c", "another-key")]).await;
     let said = "the API of stripe-c does not accept its token: it answered 401";

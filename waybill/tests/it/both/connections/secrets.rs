@@ -251,5 +251,9 @@ async fn several_providers_are_connected_side_by_side() {
         shops,
         ["aprons.example/shop", "c.example", "mugs.myshopify.com"]
     );
+    // Its ids count up, so the pages of its orders open by the links alone that were made for them.
+    let page = async |path: &str| service.get(path).send().await.unwrap().status().as_u16();
+    assert_eq!(page("/orders/2/track").await, 404);
+    assert_eq!(page("/orders/3/track").await, 200);
     service.stop().await;
 }
