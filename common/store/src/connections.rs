@@ -216,13 +216,20 @@ const LOCK: i64 = 0x636f_6e6e_6563_7400;
 
 macro_rules! columns {
     () => {
-        "select name, source, provider, headers, account, payments, rate, sender, api_url, secrets, fingerprints,
-                key_fingerprint, former_until, created_at, changed_at, removed_at
-         from connections"
+        columns!("", "")
+    };
+    ($more:literal, $joined:literal) => {
+        concat!(
+            "select name, source, provider, headers, account, payments, rate, sender, api_url, secrets,
+                    fingerprints, key_fingerprint, former_until, created_at, changed_at, removed_at",
+            $more,
+            " from connections",
+            $joined
+        )
     };
 }
 
-fn read(row: &Row, shops: &mut BTreeMap<String, Vec<String>>) -> Result<Connection> {
+fn read(row: &Row, shops: Vec<String>) -> Result<Connection> {
     let (name, side): (String, String) = (row.get("name")?, row.get("source")?);
     let (text, key) = (
         row.get::<Option<Vec<u8>>>("secrets")?,
@@ -233,7 +240,7 @@ fn read(row: &Row, shops: &mut BTreeMap<String, Vec<String>>) -> Result<Connecti
         side: side
             .parse()
             .map_err(|_| Error::Decode("an unknown side".into()))?,
-        shops: shops.remove(&name).unwrap_or_default(),
+        shops,
         provider: row.get("provider")?,
         headers: row.get("headers")?,
         account: row.get("account")?,
@@ -254,21 +261,26 @@ fn read(row: &Row, shops: &mut BTreeMap<String, Vec<String>>) -> Result<Connecti
     })
 }
 
-/// Which connections there are, in the sequence of their changes. Those that were removed are among them.
+/// Which connections there are, in the sequence of their changes. Those that were removed are among them. One statement
+/// reads them with their shops, so that nobody sees a connection whose shops are not there yet.
 pub async fn all(db: &Db) -> Result<Vec<Connection>> {
-    let mut shops: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let of_each: Vec<(String, String)> = db
-        .query("select shop, connection from connection_shops order by added_at, shop")
-        .all(|row| Ok((row.get("shop")?, row.get("connection")?)))
-        .await?;
-    for (shop, name) in of_each {
-        shops.entry(name).or_default().push(shop);
-    }
     let rows = db
-        .query(concat!(columns!(), " order by created_at, name"))
+        .query(columns!(
+            ", shop",
+            " left join connection_shops on connection = name order by created_at, name, added_at, shop"
+        ))
         .fetch_all()
         .await?;
-    rows.iter().map(|row| read(row, &mut shops)).collect()
+    let mut all: Vec<Connection> = Vec::new();
+    for row in &rows {
+        let name: String = row.get("name")?;
+        let shop: Option<String> = row.get("shop")?;
+        match all.last_mut() {
+            Some(last) if last.name == name => last.shops.extend(shop),
+            _ => all.push(read(row, shop.into_iter().collect())?),
+        }
+    }
+    Ok(all)
 }
 
 /// A number that is another one after each change of any connection. It is all that a process asks for regularly.
@@ -353,8 +365,7 @@ pub async fn lock(tx: &mut Tx, name: &str) -> Result<Option<Connection>> {
         .bind(name)
         .all(|row| row.get("shop"))
         .await?;
-    let mut shops = BTreeMap::from([(name.to_owned(), shops)]);
-    row.map(|row| read(&row, &mut shops)).transpose()
+    row.map(|row| read(&row, shops)).transpose()
 }
 
 /// The connections that a shop has, the one that was added last first.
