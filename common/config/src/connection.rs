@@ -224,11 +224,6 @@ impl Registry {
         self.labels.get(name).unwrap_or(&self.other)
     }
 
-    /// Whether there is any connection beside the default ones.
-    pub fn has_others(&self) -> bool {
-        !(self.storefronts.is_empty() && self.payments.is_empty())
-    }
-
     pub fn storefront(&self, name: &str) -> Option<&Arc<StorefrontConnection>> {
         match name {
             DEFAULT => Some(&self.default_storefront),

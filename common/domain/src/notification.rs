@@ -37,7 +37,7 @@ const PAYMENT_FAILED: Kind = Kind {
 #[derive(Clone, Debug)]
 pub struct Templates {
     payment_failed: Template,
-    /// Those of a connection, by its name.
+    /// The templates that a connection has of its own, by its name.
     of_connections: BTreeMap<String, Template>,
 }
 

@@ -85,7 +85,7 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
 }
 
 /// The kinds of refused deliveries of which one came since then, the latest first.
-/// Of this connection alone, unless it is empty.
+/// Where a connection is given, only what came by that one counts; `default` is the one that the settings make.
 pub async fn list(db: &Db, connection: &str, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
     db.query(
         "select source, connection, profile, reason, signature, header, advice, status, deliveries,

@@ -22,7 +22,8 @@ const ASKED: usize = 20;
 /// How long one of them may take, within the time of the whole check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Of a database that is not there, or does not answer, its own check says so.
+/// Looks at all connections. It finds nothing where there is no database, or none that answers: the check of the database
+/// says so.
 pub async fn look(config: &Config) -> Vec<Finding> {
     let url = &config.database_url;
     if sqlite_file(url).is_some_and(|file| !file.exists()) {

@@ -589,6 +589,33 @@ async fn a_program_with_the_scope_does_the_same_by_the_api() {
     service.stop().await;
 }
 
+/// Whoever reads while connections are added sees each with its shop, or not at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_never_seen_without_its_shop() {
+    let service = with_connections().without_workers().start().await;
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let write = async {
+        for n in 0..150 {
+            let (name, shop) = (format!("shop-{n}"), format!("s{n}.example"));
+            let wanted = storefront(&name, &shop, SECRET_A);
+            let added = flow::add(service.db(), by(&service), &means(&service), wanted).await;
+            added.unwrap();
+        }
+        is_done.store(true, order);
+    };
+    let look = async || {
+        while !is_done.load(order) {
+            let all = connections::all(service.db()).await.unwrap();
+            let bare: Vec<_> = all.iter().filter(|it| it.shops.is_empty()).collect();
+            assert!(bare.is_empty(), "{bare:?}");
+        }
+    };
+    tokio::join!(write, look(), look());
+    assert_eq!(connections::all(service.db()).await.unwrap().len(), 150);
+    service.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_has_the_connections_and_only_the_same_key_reads_them() {
     let service = with_connections().start().await;
