@@ -67,8 +67,7 @@ const NO_OBJECT: &str = "its body has no data.object, so it is about nothing tha
 const TEST_MODE: &str = "it is of the provider's test mode, and PAYMENT_API_KEY is a live key";
 
 /// Why an event of somebody else's account has no effect.
-const OTHER_ACCOUNT: &str =
-    "it is of a connected account that neither PAYMENT_ACCOUNTS nor a connection has";
+const OTHER_ACCOUNT: &str = "it is of a connected account that no connection has";
 
 /// Why the provider's sample of a privacy request is not understood.
 const SAMPLE: &str =
@@ -455,8 +454,8 @@ fn read_payment(
     if let Some(account) = &event.account {
         let bound = connections.of_account(account);
         let is_anothers = bound.is_some_and(|bound| bound.name != connection.name);
-        let is_of_another = !connection.is_default() && !connection.accounts.contains(account);
-        if is_anothers || is_of_another && !connection.accounts.is_empty() {
+        let own = connection.account.as_ref();
+        if is_anothers || own.is_some_and(|own| own != account) {
             return Err(Error::AccountOfAnother.into());
         }
     }
@@ -498,13 +497,12 @@ fn not_understood(
     let PaymentConnection {
         profile,
         api,
-        accounts,
+        account,
         is_called,
         ..
     } = connection;
     let api = api.as_ref();
-    let mut account = event.account.iter();
-    if account.any(|account| !accounts.contains(account)) {
+    if event.account.is_some() && event.account != *account {
         return Kind::of(Source::Payment, kind)
             .is_some()
             .then_some(OTHER_ACCOUNT);

@@ -49,8 +49,8 @@ pub struct PaymentConnection {
     pub name: String,
     pub profile: &'static PaymentProfile,
     pub secrets: Secrets,
-    /// The accounts whose events count, beside the API key's own.
-    pub accounts: Vec<String>,
+    /// The account whose events count, beside the API key's own.
+    pub account: Option<String>,
     /// `None`: the payment provider is not called; refunds are recorded, and an event asks for
     /// them.
     pub api: Option<Api>,
@@ -212,7 +212,7 @@ impl Registry {
 
     pub fn add_payment(&mut self, connection: PaymentConnection) {
         let connection = Arc::new(connection);
-        for account in &connection.accounts {
+        if let Some(account) = &connection.account {
             self.of_account.insert(account.clone(), connection.clone());
         }
         self.add_label(&connection.name);

@@ -770,10 +770,11 @@ impl<'a> Reader<'a> {
             self.wrong(name, "has a secret of less than 8 characters");
             return None;
         }
-        if secrets.len() > 4 {
+        if secrets.len() > 2 {
             self.wrong(
                 name,
-                "lists more than 4 secrets; remove those no longer used",
+                "lists more than two secrets, the new one and the former; a shop or an account with a secret of its own \
+                 is a connection: waybill connections add --help",
             );
             return None;
         }

@@ -158,7 +158,6 @@ impl Reader<'_> {
     ) -> Option<PaymentConnection> {
         let scheme = profile.map(|profile| profile.scheme);
         let secrets = self.keyed("PAYMENT_WEBHOOK_SECRET", scheme, secrets);
-        let accounts = self.names("PAYMENT_ACCOUNTS");
         let api = self.api(mode, "PAYMENT_API_URL", "PAYMENT_API_KEY");
         let rate = profile
             .and_then(|profile| self.rate("PAYMENT_RATE_PER_SECOND", profile.rate, development));
@@ -166,7 +165,7 @@ impl Reader<'_> {
             name: DEFAULT.to_owned(),
             profile: profile?,
             secrets: secrets?,
-            accounts: accounts?,
+            account: None,
             is_called: api.is_some(),
             api,
             rate: rate?,

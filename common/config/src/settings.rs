@@ -321,10 +321,6 @@ pub const SETTINGS: &[Setting] = &[
         "SERVICES_THAT_SHIP",
         "Fulfillment services that ship their lines by themselves, separated by commas. Nobody else is asked to",
     ),
-    setting(
-        "PAYMENT_ACCOUNTS",
-        "Connected accounts whose events count too, separated by commas. Unset: none",
-    ),
     defaulting(
         "PAYMENT_TOLERANCE_SECONDS",
         "300",

@@ -163,3 +163,22 @@ fn a_worker_has_no_secret_that_it_does_not_read_and_starts_without_it() {
         assert_eq!(config.payment.api.is_some(), asks);
     }
 }
+
+#[test]
+fn a_list_has_the_new_secret_and_the_former_one_and_no_other_shops() {
+    let mut settings = Settings::defaults();
+    settings.set("PAYMENT_WEBHOOK_SECRET", "a payment secret");
+    settings.set(
+        "STOREFRONT_WEBHOOK_SECRET",
+        "the new secret, the former one",
+    );
+    assert!(Config::load(&settings, Mode::Development).is_ok());
+    let three = "the new secret, the former one, another shop's";
+    settings.set("STOREFRONT_WEBHOOK_SECRET", three);
+    let wrong = Config::load(&settings, Mode::Development)
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(wrong.contains("waybill connections add"), "{wrong}");
+    assert!(!wrong.contains("former one,"), "{wrong}");
+}

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::both::connections::{self, connect_account, with_connections};
 use crate::support::delivery::order;
 use crate::support::payment::intent;
 use crate::support::{Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
@@ -463,30 +464,29 @@ async fn events_of_stripe_are_taken_whichever_secret_signed() {
 async fn the_object_of_a_thin_event_is_fetched_and_worked_on() {
     let object = intent("pi_3Thin1", "succeeded", 1099, Some("pact-thin"));
     let (url, heads) = api(object.to_string()).await;
-    let service = service()
+    let service = with_connections()
         .setting("PAYMENT_PROVIDER", "stripe")
-        .setting("PAYMENT_API_URL", &url)
-        .setting("PAYMENT_API_KEY", "sk_test_key")
-        .setting("PAYMENT_ACCOUNTS", "acct_7")
         .start()
         .await;
+    let api = connections::api(url, "sk_test_key");
+    connect_account(&service, "stripe", "acct_7", Some(api)).await;
     let body = THIN.replace(r#""context": null"#, r#""context": "acct_7""#);
     assert_eq!(stripe(&service, &body).await.0, 200);
     let job = newest(&service).await;
     assert_eq!(
         (job[0].as_str(), job[4].as_str()),
-        ("v1.payment_intent.succeeded", "pi_3Thin1")
+        ("v1.payment_intent.succeeded", "pi_3Thin1@connected")
     );
     service.settled().await;
     assert_eq!(newest(&service).await[1], "done");
     let row = service
         .db()
-        .query("select received_minor, pact_id from payments where id = 'pi_3Thin1'")
+        .query("select received_minor, pact_id from payments where id = 'pi_3Thin1@connected'")
         .fetch_one()
         .await
         .unwrap();
     assert_eq!(row.get::<i64>("received_minor").unwrap(), 1099);
-    assert_eq!(row.get::<String>("pact_id").unwrap(), "pact-thin");
+    assert_eq!(row.get::<String>("pact_id").unwrap(), "pact-thin@connected");
     let asked = heads.lock().unwrap().join("").to_ascii_lowercase();
     assert!(
         asked.starts_with("get /v1/payment_intents/pi_3thin1 http"),

@@ -11,6 +11,7 @@ use store::orders::checkout_key;
 
 use super::agreements::permutations;
 use crate::api::profiles::api;
+use crate::both::connections::{self, connect_account, with_connections};
 use crate::both::orders::providers::{
     REFUND, capture, deliver_without_waiting, job, now, sandbox, with_payment,
 };
@@ -1119,10 +1120,8 @@ fn of_account(service: &Service, nth: u32, account: &str) -> Delivery {
 
 #[tokio::test]
 async fn an_event_of_somebody_elses_account_pays_for_nothing() {
-    let service = service()
-        .setting("PAYMENT_ACCOUNTS", "acct_7, acct_8")
-        .start()
-        .await;
+    let service = with_connections().start().await;
+    connect_account(&service, "generic", "acct_8", None).await;
     let key = service.api_key().await;
     let order = order_delivery("orders/create", &body(1, 1, "pending"));
     deliver(&service, &order).await;
@@ -1138,7 +1137,7 @@ async fn an_event_of_somebody_elses_account_pays_for_nothing() {
     deliver(&service, &of_account(&service, 2, "acct_8")).await;
     let order = shown(&service, &key, SHOP, 1).await;
     assert_eq!(order["financial_status"], "paid");
-    let payment = listed_by(&service, &["payments", "show", "pi_1"]).await;
+    let payment = listed_by(&service, &["payments", "show", "pi_1@connected"]).await;
     assert_eq!(payment["account"], "acct_8");
     service.stop().await;
 }
@@ -1158,11 +1157,9 @@ async fn a_refund_is_asked_for_at_the_payments_account_and_its_answer_may_lack_f
         ),
     ] {
         let (url, heads) = api(answer.to_string()).await;
-        let service = service()
-            .setting("PAYMENT_API_URL", &url)
-            .setting("PAYMENT_API_KEY", PAYMENT_KEY)
-            .setting("PAYMENT_ACCOUNTS", "acct_8");
-        let service = service.start().await;
+        let service = with_connections().start().await;
+        let api = connections::api(url, PAYMENT_KEY);
+        connect_account(&service, "generic", "acct_8", Some(api)).await;
         let key = service.api_key().await;
         deliver(&service, &of_account(&service, 1, "acct_8")).await;
         let order = order_delivery("orders/cancelled", &cancelled(1, 1, "paid"));

@@ -12,7 +12,8 @@ use operators::connections::{self as flow, Means, NewApi, Wanted};
 use platform::token::Token;
 use store::audit::By;
 
-use crate::support::{Options, Service, eventually, service};
+use crate::support::delivery::SHOP;
+use crate::support::{Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
 
 pub const KEY: &str = "7f3c0e5b2a9d4c1e8f60b7a5d3c2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
 pub const A: &str = "a.example";
@@ -61,6 +62,22 @@ pub fn payments(name: &str, secret: &str) -> Wanted {
         rate: Some(0),
         ..Wanted::default()
     }
+}
+
+/// Connects an account of the payment provider, and the tests' shop, whose orders its payments pay for.
+pub async fn connect_account(
+    service: &Service,
+    provider: &str,
+    account: &str,
+    api: Option<NewApi>,
+) {
+    let mut connected = payments("connected", PAYMENT_SECRET);
+    provider.clone_into(&mut connected.provider);
+    connected.account = Some(account.to_owned());
+    connected.api = api;
+    let mut shop = storefront("shop", SHOP, STOREFRONT_SECRET);
+    shop.payments = Some("connected".to_owned());
+    add(service, [connected, shop]).await;
 }
 
 pub fn api(url: String, token: &str) -> NewApi {
