@@ -10,19 +10,8 @@ use std::sync::Mutex;
 use domain::job::Source;
 use platform::lock::lock;
 
-const LONGEST: usize = 64;
 /// How many versions of a provider a process counts separately; the first ones that it sees.
 const COUNTED: usize = 16;
-
-/// The version as it is stored: visible text like `2026-07` or `2026-10-28.endive`. A text of
-/// another form is not stored.
-pub fn read(text: &str) -> Option<String> {
-    let fits = (1..=LONGEST).contains(&text.len())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
-    fits.then(|| text.to_owned())
-}
 
 /// Counts an accepted delivery under its version.
 pub fn count(source: Source, version: Option<&str>) {

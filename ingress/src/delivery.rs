@@ -3,7 +3,6 @@
 //! JSON, in that order. A signature header that cannot be right for any body is refused before the
 //! body is read. What differs from provider to provider is in its profile (`domain::profile`).
 
-mod body;
 mod headers;
 mod refused;
 mod wording;
@@ -18,12 +17,12 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
 use config::connection::{PaymentConnection, Registry, StorefrontConnection};
-use domain::connection::{self, DEFAULT};
-use domain::job::{Kind, Queue, Source, State};
-use domain::privacy::{PERIOD, Request as PrivacyRequest, Topic};
+use domain::connection::DEFAULT;
+use domain::job::{Source, State};
+use domain::privacy::{Request as PrivacyRequest, Topic};
 use domain::profile::{Bodies, DeliveryId, StorefrontProfile};
 use domain::signature::{Secrets, Signature, SignatureError};
-use domain::time::Timestamp;
+use flows::deliveries::{self, Event, LONGEST_ID, body, is_topic, is_visible, named};
 use http_body_util::BodyExt;
 use providers::is_loopback;
 use sha2::{Digest as _, Sha256};
@@ -41,7 +40,6 @@ use crate::request_id::RequestId;
 use server::client_address;
 
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
-const LONGEST_ID: usize = 255;
 
 /// How old a signed time may be where no setting says it, in seconds. The libraries of Standard
 /// Webhooks accept the same age.
@@ -57,17 +55,6 @@ const FORWARDED: [&str; 4] = [
     "x-forwarded-host",
     "x-forwarded-proto",
 ];
-
-/// Why an event without its object is not understood where the provider's API is not configured.
-const NOT_FETCHED: &str = "a thin event, whose object is fetched where there is an API: set PAYMENT_API_URL and PAYMENT_API_KEY, or give the connection one with `waybill connections rotate`; then requeue it";
-/// Why an event of Standard Webhooks with another body is not understood.
-const NO_OBJECT: &str = "its body has no data.object, so it is about nothing that is known here";
-
-/// Why an event of a payment that moved no money is not understood.
-const TEST_MODE: &str = "it is of the provider's test mode, and PAYMENT_API_KEY is a live key";
-
-/// Why an event of somebody else's account has no effect.
-const OTHER_ACCOUNT: &str = "it is of a connected account that no connection has";
 
 /// Why the provider's sample of a privacy request is not understood.
 const SAMPLE: &str =
@@ -287,7 +274,7 @@ fn read_storefront(
     let sha256 = Sha256::digest(&body).into();
     app.limits
         .storefront(connection, shop.as_deref().unwrap_or(""), sha256)?;
-    let read = body::storefront(profile, topic, body)?;
+    let read = body::storefront(profile, topic, body).map_err(Error::from)?;
     let request = privacy_request(&read.topic, shop.as_deref(), &read.body)?;
     let is_of_a_shop = |request: &PrivacyRequest| !headers::is_placeholder(&request.shop);
     let is_sample = request.as_ref().is_some_and(|it| !is_of_a_shop(it));
@@ -303,7 +290,7 @@ fn read_storefront(
         object_id: read.object_id,
         subject: read.subject,
         api_version: headers::api_version(&parts.headers, names),
-        connection: Some(connection.name.clone()).filter(|name| name != DEFAULT),
+        connection: named(&connection.name),
         ..new_job(app, request_id, Source::Storefront, read.topic, read.body)
     };
     if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
@@ -440,7 +427,7 @@ fn read_payment(
     let profile = connection.profile;
     app.limits
         .payment(connection, Sha256::digest(&body).into())?;
-    let event = body::payment(&body)?;
+    let event = body::payment(&body).map_err(Error::from)?;
     let id = match profile.id.map(HeaderName::from_static) {
         Some(name) => headers::text(&parts.headers, &name).ok().flatten(),
         None => event.id.clone(),
@@ -448,7 +435,7 @@ fn read_payment(
     let (Some(id), Some(kind)) = (id, event.kind.clone()) else {
         return Err(Error::Envelope.into());
     };
-    if !headers::is_visible(&id, LONGEST_ID) || !headers::is_topic(&kind) {
+    if !is_visible(&id, LONGEST_ID) || !is_topic(&kind) {
         return Err(Error::Envelope.into());
     }
     if let Some(account) = &event.account {
@@ -460,23 +447,11 @@ fn read_payment(
         }
     }
     let request_id = parts.extensions.get::<RequestId>();
-    let not_understood = not_understood(connection, &kind, &event);
-    let is_fetched = event.is_thin && profile.thin_events && not_understood.is_none();
-    let is_left = not_understood.is_some() || (is_of_thin_type(&kind) && !is_fetched);
-    let own = |id: String| connection::qualified(&connection.name, &id).into_owned();
-    let mut job = NewJob {
-        external_id: Some(id),
-        object_id: event.object_id.map(own),
-        subject: event.subject.map(own),
-        api_version: event
-            .api_version
-            .and_then(|text| crate::api_version::read(&text)),
-        connection: Some(connection.name.clone()).filter(|name| name != DEFAULT),
-        ..new_job(app, request_id, Source::Payment, kind, body)
-    };
-    if is_left {
-        job.state = State::Done;
-    }
+    let new = new_job(app, request_id, Source::Payment, kind, body);
+    let Event {
+        job,
+        not_understood,
+    } = deliveries::event(connection, &event, id, new);
     Ok(Delivery {
         job,
         profile: profile.name,
@@ -486,47 +461,6 @@ fn read_payment(
         account: event.account,
         not_understood,
     })
-}
-
-/// Why an event has no effect although its type has a handler; `None` if it has one.
-fn not_understood(
-    connection: &PaymentConnection,
-    kind: &str,
-    event: &body::Payment,
-) -> Option<&'static str> {
-    let PaymentConnection {
-        profile,
-        api,
-        account,
-        is_called,
-        ..
-    } = connection;
-    let api = api.as_ref();
-    if event.account.is_some() && event.account != *account {
-        return Kind::of(Source::Payment, kind)
-            .is_some()
-            .then_some(OTHER_ACCOUNT);
-    }
-    if event.is_test && api.is_some_and(|api| is_live(api.token.expose())) {
-        return Kind::of(Source::Payment, kind)
-            .is_some()
-            .then_some(TEST_MODE);
-    }
-    if profile.thin_events && event.is_thin {
-        return (is_of_thin_type(kind) && !is_called).then_some(NOT_FETCHED);
-    }
-    let lacks_it = profile.id.is_some() && !event.has_object;
-    (lacks_it && Kind::of(Source::Payment, kind).is_some()).then_some(NO_OBJECT)
-}
-
-/// Whether a secret or a restricted key of the provider is of its live mode.
-fn is_live(key: &str) -> bool {
-    key.starts_with("sk_live_") || key.starts_with("rk_live_")
-}
-
-/// Whether a type is that of a thin event that something is done with.
-fn is_of_thin_type(event_type: &str) -> bool {
-    matches!(Kind::named(event_type), Some(Kind::ThinPayment(_)))
 }
 
 /// Whether the request can be the form that `WooCommerce` posts when a webhook is set up. Its body
@@ -725,43 +659,14 @@ fn new_job(
     kind: String,
     body: Bytes,
 ) -> NewJob {
-    let created_at = app.clock.now();
-    let queue = Kind::of(source, &kind).map(Kind::queue);
-    // No worker will ever read a body of a kind that has no handler, and it may contain personal
-    // data, so it is not stored.
-    let body = if queue.is_some() { body } else { Bytes::new() };
+    let id = match request_id {
+        Some(id) => id.own,
+        None => app.clock.id(),
+    };
     NewJob {
-        id: match request_id {
-            Some(id) => id.own,
-            None => app.clock.id(),
-        },
-        queue: queue.unwrap_or(source.home()),
-        kind,
-        source,
-        shop: None,
-        external_id: None,
-        object_id: None,
-        subject: None,
-        api_version: None,
-        connection: None,
-        body,
-        // A delivery of a topic without a handler is stored as done, so that the provider does not
-        // send it again for ever.
-        state: if queue.is_some() {
-            State::Ready
-        } else {
-            State::Done
-        },
-        run_at: created_at,
-        notified_at: None,
-        deadline_at: deadline(queue, created_at),
         trace: request_id.and_then(|id| id.given.clone()),
         // If the client sent no trace, a trace begins with this job and has its id.
         traceparent: request_id.and_then(|id| id.parent.map(|_| id.context())),
-        created_at,
+        ..deliveries::job(id, app.clock.now(), source, kind, body)
     }
-}
-
-fn deadline(queue: Option<Queue>, created_at: Timestamp) -> Option<Timestamp> {
-    (queue == Some(Queue::Privacy)).then(|| created_at.plus(PERIOD))
 }

@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::api_key::Scope;
 use domain::code::Code;
+use flows::deliveries::Unreadable;
 use operators::endpoints::Refused;
 use providers::endpoints::AddressError;
 use qr::{QrConfigError, QrError};
@@ -395,6 +396,17 @@ impl From<Error> for LoginErrorBody {
         LoginErrorBody {
             detail: error.text(),
             error: name,
+        }
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::NotJson => Error::NotJson,
+            Unreadable::NotAnObject => Error::NotAnObject,
+            Unreadable::Envelope => Error::Envelope,
+            Unreadable::NoTopic => Error::TopicHeader,
         }
     }
 }

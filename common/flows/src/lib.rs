@@ -8,6 +8,7 @@
 mod causation;
 pub mod checkout;
 pub mod confirmations;
+pub mod deliveries;
 pub mod erased;
 pub mod erasure;
 mod error;

@@ -5,12 +5,10 @@ use domain::profile::{self, Headers, STANDARD_TIMESTAMP};
 use domain::signature::{
     PaymentSignature, Scheme, Signature, SignatureError, StandardSignature, StorefrontSignature,
 };
+use flows::deliveries::{self, LONGEST_ID, is_topic};
 
-use super::LONGEST_ID;
-use crate::api_version;
 use crate::error::Error;
 
-const LONGEST_TOPIC: usize = 100;
 const TIMESTAMP: HeaderName = HeaderName::from_static(STANDARD_TIMESTAMP);
 
 /// A signature that could verify something.
@@ -106,7 +104,7 @@ pub fn delivery_id(
 
 pub fn api_version(headers: &HeaderMap, names: &Headers<HeaderName>) -> Option<String> {
     let text = text(headers, names.api_version.as_ref()?).ok().flatten();
-    text.and_then(|text| api_version::read(&text))
+    text.and_then(|text| deliveries::api_version(&text))
 }
 
 /// A header that may be missing but, when there, is visible text.
@@ -116,16 +114,4 @@ pub fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ()
     };
     let text = value.to_str().map_err(|_| ())?;
     Ok(Some(text.trim().to_owned()))
-}
-
-/// `orders/create`, `payment_intent.succeeded`: what may stand in a routing key and a label.
-pub fn is_topic(text: &str) -> bool {
-    is_visible(text, LONGEST_TOPIC)
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
-}
-
-pub fn is_visible(text: &str, longest: usize) -> bool {
-    (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use domain::job::Source;
 use domain::profile::{self, Clue, PAYMENTS, STOREFRONTS};
 use domain::signature::SignatureError;
+use flows::deliveries::is_topic;
 
 use super::headers;
 use crate::error::Error;
@@ -186,7 +187,7 @@ impl About {
         let shop = shop.map(|shop| profile::shop_of(&shop).to_ascii_lowercase());
         About {
             headers: names(headers),
-            topic: topic.filter(|topic| headers::is_topic(topic)),
+            topic: topic.filter(|topic| is_topic(topic)),
             shop: shop.filter(|shop| profile::is_shop(shop)),
         }
     }

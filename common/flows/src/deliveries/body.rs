@@ -7,9 +7,7 @@ use domain::profile::{Bodies, StorefrontProfile};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::LONGEST_ID;
-use super::headers::{is_topic, is_visible};
-use crate::error::Error;
+use super::{LONGEST_ID, Unreadable, is_topic, is_visible};
 
 /// What a delivery of the storefront is about.
 pub struct Storefront {
@@ -28,10 +26,10 @@ pub fn storefront(
     profile: &StorefrontProfile,
     topic: Option<String>,
     body: Bytes,
-) -> Result<Storefront, Error> {
+) -> Result<Storefront, Unreadable> {
     match profile.bodies {
         Bodies::Plain => {
-            let topic = topic.ok_or(Error::TopicHeader)?;
+            let topic = topic.ok_or(Unreadable::NoTopic)?;
             plain(profile.topic(topic), body)
         }
         Bodies::Enveloped => {
@@ -39,7 +37,7 @@ pub fn storefront(
             plain(profile.topic(kind), data)
         }
         Bodies::WooCommerce => {
-            let topic = topic.ok_or(Error::TopicHeader)?;
+            let topic = topic.ok_or(Unreadable::NoTopic)?;
             let order: WooCommerceEnvelope = parse(&body)?;
             Ok(Storefront {
                 topic: profile.topic(topic),
@@ -52,7 +50,7 @@ pub fn storefront(
     }
 }
 
-fn plain(topic: String, body: Bytes) -> Result<Storefront, Error> {
+fn plain(topic: String, body: Bytes) -> Result<Storefront, Unreadable> {
     let envelope: StorefrontEnvelope = parse(&body)?;
     Ok(Storefront {
         topic,
@@ -63,10 +61,10 @@ fn plain(topic: String, body: Bytes) -> Result<Storefront, Error> {
 }
 
 /// The topic and the order of a body that has both. One without `data` is the order itself.
-fn opened(body: &Bytes) -> Result<(String, Bytes), Error> {
+fn opened(body: &Bytes) -> Result<(String, Bytes), Unreadable> {
     let envelope: Envelope = parse(body)?;
     let kind = envelope.kind.filter(|kind| is_topic(kind));
-    let kind = kind.ok_or(Error::Envelope)?;
+    let kind = kind.ok_or(Unreadable::Envelope)?;
     let data = envelope.data.filter(|data| data.get().starts_with('{'));
     let data = data.map_or_else(
         || body.clone(),
@@ -92,7 +90,7 @@ pub struct Payment {
     pub is_thin: bool,
 }
 
-pub fn payment(body: &[u8]) -> Result<Payment, Error> {
+pub fn payment(body: &[u8]) -> Result<Payment, Unreadable> {
     let envelope: PaymentEnvelope = parse(body)?;
     let object = envelope.data.and_then(|data| data.object);
     let has_object = object.is_some();
@@ -198,16 +196,16 @@ where
     Ok(serde_json::from_str(raw.get()).ok())
 }
 
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
-    let text = std::str::from_utf8(body).map_err(|_| Error::NotJson)?;
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unreadable> {
+    let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
     let is_object = text.trim_ascii_start().starts_with('{');
     match serde_json::from_str(text) {
         // serde would also read a struct from an array of its fields.
-        Ok(_) if !is_object => Err(Error::NotAnObject),
+        Ok(_) if !is_object => Err(Unreadable::NotAnObject),
         Ok(envelope) => Ok(envelope),
-        Err(error) if error.is_data() && is_object => Err(Error::Envelope),
-        Err(error) if error.is_data() => Err(Error::NotAnObject),
-        Err(_) => Err(Error::NotJson),
+        Err(error) if error.is_data() && is_object => Err(Unreadable::Envelope),
+        Err(error) if error.is_data() => Err(Unreadable::NotAnObject),
+        Err(_) => Err(Unreadable::NotJson),
     }
 }
 
