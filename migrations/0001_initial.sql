@@ -135,6 +135,53 @@ create table refused_deliveries (
     primary key (hour_at, source, connection, profile, reason, signature, header, advice)
 );
 
+-- How far each connection was compared with its provider, by shop.
+create table reconciliations (
+    -- storefront, payment
+    source text not null, -- thing
+    connection text not null, -- thing
+    -- Empty for a payment provider.
+    shop text not null, -- thing
+    -- What changed at the provider before this time was compared.
+    confirmed_until bigint not null,
+    -- The end of what the run under way compares, and the page that it asks for next. Null between runs, and for the
+    -- first page.
+    run_until bigint,
+    page text, -- thing
+    -- When it is next asked.
+    next_at bigint not null,
+    begun_at bigint,
+    ended_at bigint,
+    -- Since when the provider cannot be asked, and why not.
+    failing_since bigint,
+    last_error text, -- thing
+    -- How much the run under way, or else the last one, has compared, and how much of it never came.
+    compared bigint not null default 0,
+    found bigint not null default 0,
+    -- Counts the changes, so that of two processes that ask for the same page one stores it.
+    revision bigint not null default 0,
+    primary key (source, connection, shop)
+);
+
+create index reconciliations_next on reconciliations (source, next_at);
+
+-- The jobs of deliveries that never came, and that reconciliation found at the provider.
+create table reconciled_deliveries (
+    job_id uuid primary key,
+    source text not null, -- thing
+    connection text not null, -- thing
+    shop text not null, -- thing
+    kind text not null, -- thing
+    -- When it changed at the provider.
+    changed_at bigint not null,
+    found_at bigint not null,
+    -- The likely cause: refused, outage, not_sent
+    cause text not null -- thing
+);
+
+create index reconciled_deliveries_found on reconciled_deliveries (found_at);
+create index reconciled_deliveries_shop on reconciled_deliveries (shop);
+
 -- Which members of bodies decide an outcome, as the deliveries of a shop or an account have them, by topic or type; and what
 -- has changed.
 create table shapes (

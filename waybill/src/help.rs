@@ -16,7 +16,7 @@ const GROUPS: &[(&str, &str)] = &[
     ),
     (
         "Keep it running",
-        "doctor health attention jobs refused dead operations pauses connections secrets config migrate backup restore copy",
+        "doctor health attention jobs refused dead operations pauses connections reconcile secrets config migrate backup restore copy",
     ),
     ("Personal data", "privacy audit"),
     ("Your own systems", "endpoints"),

@@ -25,8 +25,8 @@ use process::Misuse;
 use crate::commands::{
     attention, audit, backup, completions, config, connect, connections, copy, dead, doctor,
     endpoints, events, health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man,
-    migrate, notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox,
-    secrets, start, trigger, users, version, worker,
+    migrate, notifications, operations, orders, orgs, pauses, payments, privacy, reconcile,
+    refused, sandbox, secrets, start, trigger, users, version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -110,6 +110,8 @@ enum Command {
     /// Providers that are connected, each with its own secret, shops and API
     #[command(subcommand)]
     Connections(connections::Command),
+    /// Ask the providers what never came, and take it
+    Reconcile(reconcile::Arguments),
     /// With which signing secrets of the providers deliveries are verified
     #[command(subcommand)]
     Secrets(secrets::Command),
@@ -263,6 +265,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Operations(command)) => operations::run(settings, command).await,
         Some(Command::Attention(command)) => attention::run(settings, command).await,
+        Some(Command::Reconcile(arguments)) => reconcile::run(settings, arguments).await,
         Some(Command::Pauses(command)) => pauses::run(settings, command).await,
         Some(Command::Connections(command)) => connections::run(settings, command).await,
         Some(Command::Secrets(command)) => secrets::run(settings, command).await,

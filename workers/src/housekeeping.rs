@@ -15,8 +15,8 @@ use store::broker_cursor;
 use store::sql;
 use store::{
     checkouts, confirmed_tokens, console_sessions, deliveries, device_code_requests, device_codes,
-    erasure, events, job_attempts, leases, measures, notifications, refused_deliveries, users,
-    webhook_ids,
+    erasure, events, job_attempts, leases, measures, notifications, reconciliations,
+    refused_deliveries, users, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -235,6 +235,9 @@ impl Worker {
         let old = now.minus(refused_deliveries::KEPT);
         let refused = refused_deliveries::forget(db, old);
         round.step("refused deliveries", refused).await;
+        let old = now.minus(reconciliations::KEPT);
+        let found = || reconciliations::forget(db, old, most);
+        round.chunks("what reconciliation found", found).await;
         round.step("measures", measures::roll_up(db, now)).await;
         let old = now.minus(LOGIN_KEPT);
         let logins = || device_codes::forget(db, old, now);

@@ -33,6 +33,7 @@ mod pauses;
 mod pending;
 mod port;
 mod publish;
+pub mod reconcile;
 mod report;
 mod run;
 mod shapes;

@@ -142,6 +142,8 @@ pub struct Config {
     pub templates: Templates,
     pub dedupe: bool,
     pub dedupe_ttl: Duration,
+    /// How often the providers are asked what never came. None: only when an operator asks.
+    pub reconcile: Option<Duration>,
     pub redact_logs: bool,
     pub max_body_bytes: usize,
     /// Calls with one API key in a second; 0: no limit.
@@ -571,6 +573,7 @@ impl<'a> Reader<'a> {
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
+        let reconcile = self.number("RECONCILE_MINUTES", 0, 24 * 60);
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
@@ -622,6 +625,9 @@ impl<'a> Reader<'a> {
             templates: templates?,
             dedupe: dedupe?,
             dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
+            reconcile: reconcile
+                .filter(|minutes| *minutes > 0)
+                .map(|minutes| Duration::from_mins(u64::from(minutes))),
             redact_logs: redact_logs?,
             max_body_bytes: usize::try_from(max_body?).ok()?,
             commerce_rate: commerce_rate?,

@@ -2,7 +2,8 @@
 
 use domain::connection::DEFAULT;
 use domain::profile::{
-    Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontProfile, read_headers,
+    Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontApi, StorefrontProfile,
+    read_headers,
 };
 use domain::signature::{Scheme, Secrets};
 use platform::token::Token;
@@ -130,7 +131,11 @@ impl Reader<'_> {
         let headers = self.headers(profile);
         let shops = self.shops();
         let api = self.api(mode, "STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
-        self.refuse_another_api(profile);
+        if let Some((profile, api)) = profile.zip(api.as_ref())
+            && !profile.api.takes(api.token.expose())
+        {
+            self.wrong("STOREFRONT_API_TOKEN", StorefrontApi::NO_PAIR);
+        }
         let duplicate_status = self.duplicate_status(profile);
         let rate = profile
             .and_then(|profile| self.rate("STOREFRONT_RATE_PER_SECOND", profile.rate, development));
@@ -140,7 +145,7 @@ impl Reader<'_> {
             headers: headers?,
             secrets: secrets?,
             shops: shops?,
-            is_called: api.is_some(),
+            is_called: api.is_some() && profile?.api.fulfils(),
             api,
             duplicate_status: duplicate_status?,
             rate: rate?,
@@ -204,19 +209,6 @@ impl Reader<'_> {
                 self.wrong(DUPLICATE, what);
                 None
             }
-        }
-    }
-
-    /// The API that we call is the one of our own specification, which WooCommerce has not.
-    pub(crate) fn refuse_another_api(&mut self, profile: Option<&'static StorefrontProfile>) {
-        const NAME: &str = "STOREFRONT_API_URL";
-        if let Some(profile) = profile
-            && profile.token_header.is_none()
-            && self.settings.get(NAME).is_some()
-        {
-            let name = profile.name;
-            let what = format!("is set, and the API of {name} is not one that is called; unset it");
-            self.wrong(NAME, what);
         }
     }
 }

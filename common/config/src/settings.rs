@@ -322,6 +322,11 @@ pub const SETTINGS: &[Setting] = &[
         "Fulfillment services that ship their lines by themselves, separated by commas. Nobody else is asked to",
     ),
     defaulting(
+        "RECONCILE_MINUTES",
+        "15",
+        "How often providers whose API is set are asked what never came; 0: only by `waybill reconcile`",
+    ),
+    defaulting(
         "PAYMENT_TOLERANCE_SECONDS",
         "300",
         "Age from which a payment signature is refused; 0: it is never too old",

@@ -26,6 +26,7 @@ pub mod pause;
 pub mod payment;
 pub mod privacy;
 pub mod profile;
+pub mod reconciliation;
 pub mod record;
 pub mod redact;
 pub mod shape;

@@ -25,9 +25,33 @@ pub struct StorefrontProfile {
     pub order_ids: OrderIds,
     /// What a shop may send where `STOREFRONT_RATE_PER_SECOND` is not set.
     pub rate: Rate,
-    /// Where its API expects the access token. `None`: its API is not one that we call.
-    pub token_header: Option<&'static str>,
+    pub api: StorefrontApi,
     pub setup: Setup,
+}
+
+/// What a storefront's API is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorefrontApi {
+    /// Everything; the access token stands in this header.
+    Rest { token_header: &'static str },
+    /// Which orders changed, for reconciliation, and nothing else. The token is the consumer key and the consumer secret
+    /// with a colon between.
+    WooCommerce,
+}
+
+impl StorefrontApi {
+    /// Whether it is asked to fulfil orders and to confirm topics.
+    pub const fn fulfils(self) -> bool {
+        matches!(self, StorefrontApi::Rest { .. })
+    }
+
+    /// What is wrong with a token that it does not take.
+    pub const NO_PAIR: &str = "must be the consumer key and the consumer secret of the REST API with a colon between: \
+                               ck_..:cs_..";
+
+    pub fn takes(self, token: &str) -> bool {
+        self.fulfils() || token.contains(':')
+    }
 }
 
 /// How fast deliveries may come.
@@ -185,7 +209,9 @@ const fn generic() -> StorefrontProfile {
             per_second: 2,
             burst_seconds: 1,
         },
-        token_header: Some(OWN_TOKEN_HEADER),
+        api: StorefrontApi::Rest {
+            token_header: OWN_TOKEN_HEADER,
+        },
         setup: Setup {
             page: "the settings of webhooks at the storefront",
             secret: "a long random text that the storefront signs with; both sides have the same",
@@ -226,7 +252,9 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         duplicate_status: 200,
         order_ids: OrderIds::Random,
         rate: BUSY,
-        token_header: Some("X-Shopify-Access-Token"),
+        api: StorefrontApi::Rest {
+            token_header: "X-Shopify-Access-Token",
+        },
         setup: Setup {
             page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
             secret: "the client secret of the app; for webhooks of the shop's settings the key shown there",
@@ -260,7 +288,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         duplicate_status: 200,
         order_ids: OrderIds::CountUp,
         rate: BUSY,
-        token_header: None,
+        api: StorefrontApi::WooCommerce,
         setup: Setup {
             page: "WooCommerce, Settings, Advanced, Webhooks: the delivery URL, API version 3",
             secret: "the secret of the webhooks; give each webhook the same one",

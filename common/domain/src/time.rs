@@ -36,6 +36,13 @@ impl Timestamp {
         Some(Timestamp::from_unix_seconds(instant.unix_timestamp()))
     }
 
+    /// The same form.
+    pub fn to_http_date(self) -> String {
+        let instant = OffsetDateTime::from_unix_timestamp(self.unix_seconds()).ok();
+        let text = instant.and_then(|instant| instant.format(&Rfc2822).ok());
+        text.unwrap_or_default().replace("+0000", "GMT")
+    }
+
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

@@ -18,6 +18,7 @@ pub mod notifications;
 pub mod orders;
 pub mod outbox;
 pub mod payments;
+pub mod reconciliation;
 pub mod refunds;
 pub mod retries;
 mod sessions;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use config::{Config, Outlet};
 use domain::attention::{Condition, Found, State};
+use domain::connection::DEFAULT;
 use domain::job::Source;
 use domain::time::{Timestamp, age};
 use domain::{endpoint, privacy};
@@ -19,7 +20,7 @@ use store::jobs::{self, ended};
 use store::privacy_requests::{self, RequestEntry};
 use store::refused_deliveries::{self, Refused};
 use store::sql::{self, Db};
-use store::{backlog, connections, endpoints};
+use store::{backlog, connections, endpoints, reconciliations};
 
 use crate::findings::{self, Level};
 
@@ -184,6 +185,20 @@ impl Look {
             let details = format!("none in {hours} hours");
             self.add(Condition::NothingCame, sender.to_string(), details);
         }
+        let mut missed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for it in reconciliations::count(db, now.minus(DAY)).await? {
+            let sender = reconciled(it.source.as_str(), &it.connection);
+            let details = format!("{} in the last day: {}", it.deliveries, it.cause.in_words());
+            missed.entry(sender).or_default().push(details);
+        }
+        for (sender, details) in missed {
+            self.add(Condition::DeliveriesMissed, sender, details.join("; "));
+        }
+        for it in reconciliations::failing(db, now.minus(HOUR), LISTED).await? {
+            let sender = reconciled(&it.source, &it.connection);
+            let details = it.last_error.unwrap_or_default();
+            self.add(Condition::ReconciliationFails, sender, details);
+        }
         for (source, number) in jobs::noted(db, now.minus(HOUR), LOOKED_AT).await? {
             let details = format!("{number} in the last hour");
             self.add(Condition::DeliveriesNotUnderstood, source, details);
@@ -266,6 +281,16 @@ impl Look {
             self.add(Condition::PrivacyRequestHeld, it.id, deadline);
         }
     }
+}
+
+/// A sender, by the connection that was compared.
+fn reconciled(source: &str, connection: &str) -> String {
+    let name = if connection == DEFAULT {
+        ""
+    } else {
+        connection
+    };
+    sender(source, name).map_or_else(String::new, |it| it.to_string())
 }
 
 /// The connection that the settings make with this side.

@@ -7,7 +7,9 @@ use config::connection::{Mailbox, is_api_url, keyed};
 use domain::connection::{NotAName, check_name};
 use domain::job::Source;
 use domain::pause::Target;
-use domain::profile::{self, OWN_HEADERS, PaymentProfile, StorefrontProfile, WrongHeaders};
+use domain::profile::{
+    self, OWN_HEADERS, PaymentProfile, StorefrontApi, StorefrontProfile, WrongHeaders,
+};
 use domain::time::Timestamp;
 use platform::token::Token;
 use providers::{ProbeError, Probed};
@@ -17,7 +19,7 @@ use store::connections::{
     self, Connection, Overview, OverviewSecret, Sealed, Secret, Side, Unreadable,
 };
 use store::sql::{self, Db, Tx};
-use store::{pauses, signing_secrets};
+use store::{pauses, reconciliations, signing_secrets};
 
 /// How long the former secret is accepted by default: as long as providers repeat a delivery.
 pub const OVERLAP: Duration = Duration::from_hours(72);
@@ -72,8 +74,8 @@ pub enum Refused {
     HeadersOfProfile,
     #[error("an API needs both its address and its token")]
     HalfApi,
-    #[error("the API of {0} is not one that is called")]
-    NoApi(String),
+    #[error("the token {}", StorefrontApi::NO_PAIR)]
+    NoPair,
     #[error("the token is not printable ASCII without spaces")]
     Token,
     #[error("the sender must be an address like Shop <orders@shop.example>")]
@@ -276,10 +278,15 @@ fn check_profile(side: Side, wanted: &Wanted) -> Result<domain::signature::Schem
         return Err(Refused::HeadersOfProfile);
     }
     connections::headers(profile, wanted.headers.as_deref())?;
-    if wanted.api.is_some() && profile.token_header.is_none() {
-        return Err(Refused::NoApi(profile.name.to_owned()));
-    }
+    check_token(profile, wanted.api.as_ref())?;
     Ok(profile.scheme)
+}
+
+fn check_token(profile: &StorefrontProfile, api: Option<&NewApi>) -> Result<(), Refused> {
+    if api.is_some_and(|api| !profile.api.takes(api.token.expose())) {
+        return Err(Refused::NoPair);
+    }
+    Ok(())
 }
 
 fn check_secret(scheme: domain::signature::Scheme, secret: &str) -> Result<Vec<String>, Refused> {
@@ -412,10 +419,8 @@ fn rotated(
     if let Some(api) = &new.api {
         check_api(api, means)?;
         let profile = StorefrontProfile::named(&connection.provider);
-        if connection.side == Side::Storefront
-            && profile.is_some_and(|it| it.token_header.is_none())
-        {
-            return Err(Refused::NoApi(connection.provider));
+        if let Some(profile) = profile.filter(|_| connection.side == Side::Storefront) {
+            check_token(profile, Some(api))?;
         }
         secret.api_token = Some(api.token.expose().to_owned());
         connection.api_url = Some(api.url.clone());
@@ -438,6 +443,7 @@ pub async fn remove(db: &Db, by: By<'_>, name: &str) -> Result<(), Refused> {
     let shops = connection.shops.clone();
     connection.remove(by.now);
     connections::save(&mut tx, &connection).await?;
+    reconciliations::forget_connection(&mut tx, name).await?;
     let details = json!({ "shops": shops });
     note(&mut tx, by, "connection.removed", &connection, details).await?;
     Ok(tx.commit().await?)

@@ -16,4 +16,5 @@ pub mod licenses;
 pub mod operations;
 pub mod pauses;
 pub mod privacy_requests;
+pub mod reconciliation;
 pub mod setup;

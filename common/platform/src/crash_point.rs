@@ -61,6 +61,8 @@ points! {
     Migrated "migrated" "A database is migrated, and nothing is served."
     AttentionNotify "attention-notify" "Operators are to be notified of a condition, and the mail is not sent."
     AttentionNotified "attention-notified" "Operators are notified of a condition, and that is not noted."
+    ReconcileAsked "reconcile-asked" "A provider has said what changed, and nothing of it is stored."
+    ReconcileStored "reconcile-stored" "What never came is stored, with how far the provider was compared."
 }
 
 /// A moment of a transaction.

@@ -5,6 +5,7 @@
 //! be about a person.
 
 mod breaker;
+pub mod changes;
 pub mod endpoints;
 pub mod exports;
 pub mod identity;
@@ -15,6 +16,7 @@ pub mod wire;
 
 use std::time::Duration;
 
+use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use tokio::time::Instant;
 
@@ -72,6 +74,8 @@ pub enum CallFailure {
         provider: &'static str,
         /// The status of the answer that says "later", if there was one.
         status: Option<u16>,
+        /// How much later, if the answer says that.
+        retry_after: Option<Duration>,
         what: String,
     },
     /// The provider did not answer other calls just now, and is left alone for a moment.
@@ -280,7 +284,7 @@ impl Provider {
             return Err(self.stored(status, what));
         }
         if later {
-            return Err(self.put_off(status, ""));
+            return Err(self.put_off(status, retry_after(&response), ""));
         }
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) {
             return Err(CallFailure::Misconfigured {
@@ -311,7 +315,7 @@ impl Provider {
             .await
             .map_err(|_| self.timeout("broke off its answer"))?;
         serde_json::from_slice(&body)
-            .map_err(|_| self.put_off(status, " with a body that is not its own"))
+            .map_err(|_| self.put_off(status, None, " with a body that is not its own"))
     }
 
     fn wrong_address(&self, status: StatusCode) -> CallFailure {
@@ -341,16 +345,23 @@ impl Provider {
         CallFailure::Timeout {
             provider: self.name,
             status: None,
+            retry_after: None,
             what: what.to_owned(),
         }
     }
 
     /// The failure of a call that got an answer which does not say whether it had its effect.
-    fn put_off(&self, status: StatusCode, more: &str) -> CallFailure {
+    fn put_off(
+        &self,
+        status: StatusCode,
+        retry_after: Option<Duration>,
+        more: &str,
+    ) -> CallFailure {
         let status = status.as_u16();
         CallFailure::Timeout {
             provider: self.name,
             status: Some(status),
+            retry_after,
             what: format!("answered {status}{more}"),
         }
     }
@@ -371,6 +382,13 @@ impl Provider {
             what,
         }
     }
+}
+
+/// How long the provider asks to be left alone, in seconds as both providers say it.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    let seconds: f64 = seconds.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Whether this is a stored answer. The payment provider keeps the first answer to an idempotency

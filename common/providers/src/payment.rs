@@ -12,6 +12,7 @@
 
 mod checkout;
 mod confirm;
+mod events;
 mod refund;
 
 use std::fmt;

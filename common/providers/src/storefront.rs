@@ -2,6 +2,7 @@
 //! from the provider's REST reference, resources FulfillmentOrder and Fulfillment.
 
 mod catalogue;
+mod orders;
 
 use std::collections::BTreeMap;
 
@@ -18,16 +19,24 @@ use super::{CallFailure, Provider};
 use crate::Api;
 use domain::order::Order;
 use domain::order::outcome::WHOLE_ORDER;
-use domain::profile::{OWN_TOKEN_HEADER, StorefrontProfile};
+use domain::profile::{StorefrontApi, StorefrontProfile};
 use platform::clock::Clock;
 
 #[derive(Clone)]
 pub struct Storefront {
     provider: Provider,
-    /// Where the access token stands.
-    token_header: &'static str,
+    credential: Credential,
     /// Where the shop is named, if it is.
     shop_header: Option<&'static str>,
+}
+
+/// How a request shows our credential.
+#[derive(Clone, Copy)]
+enum Credential {
+    /// In this header.
+    Header(&'static str),
+    /// As name and password, with a colon between.
+    Basic,
 }
 
 /// The result of a request for fulfilment.
@@ -148,7 +157,10 @@ impl Storefront {
                 api,
                 clock,
             ),
-            token_header: profile.token_header.unwrap_or(OWN_TOKEN_HEADER),
+            credential: match profile.api {
+                StorefrontApi::Rest { token_header } => Credential::Header(token_header),
+                StorefrontApi::WooCommerce => Credential::Basic,
+            },
             shop_header: profile.headers.shop,
         }
     }
@@ -330,9 +342,14 @@ impl Storefront {
         request: reqwest::RequestBuilder,
         shop: Option<&str>,
     ) -> reqwest::RequestBuilder {
-        let request = request
-            .header(self.token_header, &self.provider.token)
-            .header("Accept", "application/json");
+        let request = match self.credential {
+            Credential::Header(name) => request.header(name, &self.provider.token),
+            Credential::Basic => {
+                let (name, password) = self.provider.token.split_once(':').unwrap_or_default();
+                request.basic_auth(name, Some(password))
+            }
+        };
+        let request = request.header("Accept", "application/json");
         match self.shop_header.zip(shop) {
             Some((header, shop)) => request.header(header, shop),
             None => request,

@@ -582,7 +582,7 @@ fn storefront(row: &Connection, secret: Secret) -> Read<StorefrontConnection> {
         secrets,
         shops: row.shops.clone(),
         api: api(row, secret.api_token),
-        is_called: row.api_url.is_some(),
+        is_called: row.api_url.is_some() && profile.api.fulfils(),
         duplicate_status: profile.duplicate_status,
         rate: rate(row, profile.rate),
         sender: sender(row),

@@ -40,8 +40,8 @@ pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
     const LOOKED_AT: i64 = 10_000;
     db.query(
         "select source, max(created_at) as latest
-         from (select source, created_at from deliveries order by id desc limit $1) as newest
-         where source <> 'internal'
+         from (select id, source, created_at from deliveries order by id desc limit $1) as newest
+         where source <> 'internal' and not exists (select 1 from reconciled_deliveries where job_id = newest.id)
          group by source
          order by source",
     )
@@ -53,7 +53,7 @@ pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
 /// How many of the newest deliveries are looked at for one of a source.
 const NEWEST: i64 = 10_000;
 
-/// Who sends deliveries: one side of one connection.
+/// Who sends deliveries: one side of one connection. What reconciliation found was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sender {
     pub source: Source,
@@ -82,7 +82,8 @@ pub async fn silent_connections(
     macro_rules! came {
         ($period:literal) => {
             concat!(
-                "exists (select 1 from deliveries where connection = name and source <> 'internal' and ",
+                "exists (select 1 from deliveries where connection = name and source <> 'internal'
+                 and not exists (select 1 from reconciled_deliveries where job_id = deliveries.id) and ",
                 $period,
                 ")"
             )
@@ -120,7 +121,9 @@ pub async fn is_silent(db: &Db, sender: &Sender, since: Timestamp) -> Result<Opt
         let came = db
             .query(
                 "select 1 as one from deliveries
-                 where connection = $1 and id >= $2 and source <> 'internal' limit 1",
+                 where connection = $1 and id >= $2 and source <> 'internal'
+                   and not exists (select 1 from reconciled_deliveries where job_id = deliveries.id)
+                 limit 1",
             )
             .bind(name.as_str())
             .bind(first_id(since));
@@ -129,8 +132,10 @@ pub async fn is_silent(db: &Db, sender: &Sender, since: Timestamp) -> Result<Opt
     let came = db
         .query(
             "select 1 as one
-             from (select source, connection from deliveries where id >= $1 order by id desc limit $2) as newest
-             where source = $3 and connection is null limit 1",
+             from (select id, source, connection from deliveries where id >= $1 order by id desc limit $2) as newest
+             where source = $3 and connection is null
+               and not exists (select 1 from reconciled_deliveries where job_id = newest.id)
+             limit 1",
         )
         .bind(first_id(since))
         .bind(NEWEST)
@@ -162,8 +167,10 @@ pub async fn came(
     db.query(
         "select count(*) as came from (
              select 1 as one
-             from (select source, connection from deliveries where id >= $1 and id < $2 order by id limit $3) as period
-             where source = $4 and connection is null limit $5) as counted",
+             from (select id, source, connection from deliveries where id >= $1 and id < $2 order by id limit $3) as period
+             where source = $4 and connection is null
+               and not exists (select 1 from reconciled_deliveries where job_id = period.id)
+             limit $5) as counted",
     )
     .bind(first_id(from))
     .bind(first_id(until))

@@ -49,6 +49,10 @@ pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
 /// The lease to send webhooks to endpoints.
 pub const WEBHOOKS: &str = "webhooks";
 
+/// The leases to ask the providers of a side what changed.
+pub const RECONCILE_STOREFRONTS: &str = "reconcile storefronts";
+pub const RECONCILE_PAYMENTS: &str = "reconcile payments";
+
 /// True when some process holds this lease.
 pub async fn is_held(db: &Db, name: &str, now: Timestamp) -> Result<bool> {
     db.query("select name from leases where name = $1 and expires_at > $2")

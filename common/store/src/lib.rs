@@ -47,6 +47,7 @@ pub mod person_data;
 pub mod privacy_keys;
 pub mod privacy_requests;
 pub mod public_orders;
+pub mod reconciliations;
 pub mod refunds;
 pub mod refused_deliveries;
 pub mod sent_events;

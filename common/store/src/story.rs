@@ -10,6 +10,7 @@ use crate::job_attempts::{self, Attempt};
 use crate::jobs::{self, Summary};
 use crate::orders::view::Order;
 use crate::orders::{self, OrderLookup, list};
+use crate::reconciliations::{self, Reconciled};
 use crate::sql::{Db, Result};
 use crate::{checkout_sessions, events, invoices, payments};
 use domain::envelope::Envelope;
@@ -32,6 +33,9 @@ pub struct WithHistory {
     #[serde(flatten)]
     pub job: Summary,
     pub history: Vec<Attempt>,
+    /// Set if its delivery never came and was found at the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconciled: Option<Reconciled>,
 }
 
 /// What came of deliveries.
@@ -134,10 +138,12 @@ pub async fn with_histories(db: &Db, mut jobs: Vec<Summary>) -> Result<Vec<WithH
     jobs.sort_by_key(|job| job.id);
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
     let mut attempts: HashMap<JobId, Vec<Attempt>> = HashMap::new();
-    for (job, attempt) in job_attempts::of_jobs(db, ids).await? {
+    for (job, attempt) in job_attempts::of_jobs(db, ids.clone()).await? {
         attempts.entry(job).or_default().push(attempt);
     }
+    let mut reconciled = reconciliations::among(db, &ids).await?;
     let with_history = |job: Summary| WithHistory {
+        reconciled: reconciled.remove(&job.id),
         history: attempts.remove(&job.id).unwrap_or_default(),
         job,
     };

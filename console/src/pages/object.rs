@@ -114,7 +114,8 @@ pub async fn chains<R>(
     let sent = sent_events::of(visit.db(), events).await?;
     let has_broker = visit.config().amqp_url.is_some();
     let mut chains: BTreeMap<String, Vec<Step>> = BTreeMap::new();
-    for WithHistory { job, history } in jobs {
+    for it in jobs {
+        let WithHistory { job, history, .. } = it;
         let steps = chains.entry(job.trace_id.clone()).or_default();
         let is_delivery = job.source != "internal";
         let (class, outcome) = outcome(job);
@@ -128,7 +129,11 @@ pub async fn chains<R>(
             took: took.map_or_else(String::new, |took| {
                 format!("ended after {}", shown::took(took))
             }),
-            why: why(job),
+            why: match &it.reconciled {
+                Some(found) if why(job).is_empty() => found.in_words(),
+                Some(found) => format!("{}; {}", found.in_words(), why(job)),
+                None => why(job),
+            },
             anchor: Some(anchor(job.id)),
         });
         for attempt in history {

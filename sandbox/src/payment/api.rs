@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Payment;
 use super::call::Call;
@@ -24,6 +24,7 @@ pub fn routes(payment: Payment) -> Router {
         .route("/v1/checkout/sessions", post(open_session))
         .route("/v1/checkout/sessions/{id}", get(session))
         .route("/v1/checkout/sessions/{id}/expire", post(expire_session))
+        .route("/v1/events", get(events))
         .route("/v1/invoices/{id}", get(invoice))
         .route("/v1/payment_intents", post(create_intent))
         .route("/v1/payment_intents/{id}", get(intent))
@@ -81,6 +82,29 @@ async fn expire_session(
         form.refuse_rest()?;
         desk.expire(&id)
     })
+}
+
+#[derive(Deserialize)]
+struct OfPeriod {
+    #[serde(rename = "created[gte]")]
+    from: Option<i64>,
+    #[serde(rename = "created[lte]")]
+    until: Option<i64>,
+    limit: Option<usize>,
+    starting_after: Option<String>,
+}
+
+/// Lists events, the newest first.
+async fn events(State(payment): State<Payment>, Query(of): Query<OfPeriod>) -> Answer {
+    let period = of.from.unwrap_or(i64::MIN)..=of.until.unwrap_or(i64::MAX);
+    let limit = of.limit.unwrap_or(10).clamp(1, 100);
+    let listed = payment.events(&period, of.starting_after.as_deref(), limit);
+    let after = of.starting_after.unwrap_or_default();
+    let listed = listed.ok_or_else(|| Error::unknown("event", &after, "starting_after"));
+    let (data, has_more) = listed?;
+    Ok(Json(json!({
+        "object": "list", "url": "/v1/events", "has_more": has_more, "data": data,
+    })))
 }
 
 async fn invoice(State(payment): State<Payment>, Path(id): Path<String>) -> Answer {

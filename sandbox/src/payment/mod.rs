@@ -24,12 +24,14 @@ mod page;
 mod sessions;
 mod storm;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use domain::money::{Currency, Money};
 use platform::clock::Clock;
+use serde_json::Value;
 
 pub use api::error;
 pub use generation::Generation;
@@ -39,6 +41,7 @@ use crate::delivery_faults::DeliveryFaults;
 use crate::fault_injector::{FaultInjector, Provider};
 use crate::lock;
 use crate::webhook_sender::WebhookSender;
+use crate::webhooks::Delivery;
 use call::Kept;
 use desk::Desk;
 use intents::{Card, Record, State};
@@ -82,8 +85,13 @@ pub struct Price {
     pub months: Option<u32>,
 }
 
+/// How many events are listed: the newest.
+const MOST_EVENTS: usize = 20_000;
+
 #[derive(Default)]
 struct Ledger {
+    /// What happened, in its sequence.
+    events: VecDeque<Delivery>,
     generation: Generation,
     intents: BTreeMap<String, Record>,
     sessions: BTreeMap<String, Session>,
@@ -97,6 +105,20 @@ struct Ledger {
     confirms: BTreeMap<String, u32>,
     /// Sessions by the idempotency key that made them.
     sessions_made: BTreeMap<String, u32>,
+}
+
+impl Ledger {
+    fn remember(&mut self, event: Delivery) {
+        self.events.push_back(event);
+        if self.events.len() > MOST_EVENTS {
+            self.events.pop_front();
+        }
+    }
+}
+
+fn created(event: &Delivery) -> i64 {
+    let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
+    body["created"].as_i64().unwrap_or_default()
 }
 
 /// The routes of the API and of the pages.
@@ -210,11 +232,49 @@ impl Payment {
             events: Vec::new(),
         };
         let done = work(&mut desk);
+        let events: Vec<Delivery> = desk.events.drain(..).collect();
+        for event in &events {
+            desk.ledger.remember(event.clone());
+        }
+        drop(desk);
         if let Some(webhook_sender) = &self.webhook_sender {
-            desk.events
-                .drain(..)
-                .for_each(|event| webhook_sender.send(event));
+            for event in events {
+                webhook_sender.send(event);
+            }
         }
         done
+    }
+
+    /// Lists an event that a test has made.
+    pub fn remember(&self, event: Delivery) {
+        lock(&self.ledger).remember(event);
+    }
+
+    /// The events of a period after another one, the newest first, and whether there are more. None when there is no such
+    /// other event.
+    fn events(
+        &self,
+        period: &RangeInclusive<i64>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Option<(Vec<Value>, bool)> {
+        let ledger = lock(&self.ledger);
+        let mut listed: Vec<(i64, &Delivery)> = ledger
+            .events
+            .iter()
+            .map(|event| (created(event), event))
+            .filter(|(at, _)| period.contains(at))
+            .collect();
+        // Those of one second come in the sequence in which they happened.
+        listed.reverse();
+        listed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        if let Some(after) = after {
+            let place = listed.iter().position(|(_, event)| event.id == after)?;
+            listed.drain(..=place);
+        }
+        let is_more = listed.len() > limit;
+        let bodies = listed.into_iter().take(limit);
+        let bodies = bodies.filter_map(|(_, event)| serde_json::from_str(&event.body).ok());
+        Some((bodies.collect(), is_more))
     }
 }

@@ -2,15 +2,16 @@
 //! has a host for each shop instead.
 
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Refusal, Storefront, objects};
+use super::{Place, Refusal, Storefront, objects};
 use crate::STOREFRONT_TOKEN;
 use crate::fault_injector::{self, IDEMPOTENCY_KEY, text};
 
@@ -22,6 +23,7 @@ pub fn routes(storefront: Storefront) -> Router {
     Router::new()
         .route(orders, get(fulfillment_orders))
         .route("/orders/{file}", get(order))
+        .route("/orders.json", get(changed))
         .route("/fulfillments.json", post(fulfillments))
         .route("/shop.json", get(shop))
         .route("/variants/{file}", get(variant))
@@ -124,6 +126,56 @@ async fn order(
             .collect(),
     };
     Json(json!({"order": order})).into_response()
+}
+
+#[derive(Deserialize)]
+struct Changed {
+    limit: Option<usize>,
+    page_info: Option<String>,
+    updated_at_min: Option<Timestamp>,
+    updated_at_max: Option<Timestamp>,
+}
+
+/// Lists the orders that changed in a period, the oldest change first. The header `Link` names the next page, which begins
+/// after the last order of this one; it takes no other parameters than `limit`.
+async fn changed(
+    State(storefront): State<Storefront>,
+    Query(query): Query<Changed>,
+    headers: HeaderMap,
+) -> Response {
+    let least = Timestamp(i64::MIN);
+    let place = match &query.page_info {
+        None => Place {
+            from: query.updated_at_min.unwrap_or(least),
+            until: query.updated_at_max.unwrap_or(Timestamp(i64::MAX)),
+            after: i64::MIN,
+        },
+        Some(page) => match Place::read(page) {
+            Some(place) => place,
+            None => {
+                return error(
+                    StatusCode::BAD_REQUEST,
+                    json!({"page_info": "Invalid value."}),
+                );
+            }
+        },
+    };
+    let limit = query.limit.unwrap_or(50).clamp(1, 250);
+    let (orders, next) = storefront.changed(text(&headers, SHOP_DOMAIN), &place, limit);
+    let mut answer = Json(json!({"orders": orders})).into_response();
+    if let Some(next) = next {
+        let link = format!(
+            r#"<https://storefront.invalid/orders.json?limit={limit}&page_info={next}>; rel="next""#
+        );
+        if let Ok(link) = link.parse() {
+            answer.headers_mut().insert(header::LINK, link);
+        }
+    }
+    let date = storefront.date();
+    if let Ok(date) = date.parse() {
+        answer.headers_mut().insert(header::DATE, date);
+    }
+    answer
 }
 
 #[derive(Deserialize)]

@@ -60,6 +60,25 @@ struct FulfillmentOrder {
     created: u32,
 }
 
+/// A place in the list of the orders that changed: the next one changed later than `from`, or at the same time and has a
+/// greater id than `after`.
+struct Place {
+    from: Timestamp,
+    until: Timestamp,
+    after: i64,
+}
+
+impl Place {
+    fn read(page: &str) -> Option<Self> {
+        let mut numbers = page.split('_').map(str::parse);
+        Some(Place {
+            from: Timestamp(numbers.next()?.ok()?),
+            until: Timestamp(numbers.next()?.ok()?),
+            after: numbers.next()?.ok()?,
+        })
+    }
+}
+
 /// Why no fulfilment was made.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
@@ -151,6 +170,34 @@ impl Storefront {
     fn order(&self, shop: Option<&str>, order_id: i64) -> Option<Value> {
         let shop = shop.unwrap_or(&self.shop).to_ascii_lowercase();
         lock(&self.books).bodies.get(&(shop, order_id)).cloned()
+    }
+
+    /// The orders of a shop that changed in a period, and where the next page begins.
+    fn changed(
+        &self,
+        shop: Option<&str>,
+        place: &Place,
+        limit: usize,
+    ) -> (Vec<Value>, Option<String>) {
+        let shop = shop.unwrap_or(&self.shop).to_ascii_lowercase();
+        let books = lock(&self.books);
+        let of_shop = books.bodies.iter().filter(|((of, _), _)| *of == shop);
+        let mut changed: Vec<(Timestamp, i64, &Value)> = of_shop
+            .filter_map(|((_, id), body)| Some((updated_at(body)?, *id, body)))
+            .filter(|(at, id, _)| (*at, *id) > (place.from, place.after) && *at <= place.until)
+            .collect();
+        changed.sort_by_key(|(at, id, _)| (*at, *id));
+        let is_more = changed.len() > limit;
+        changed.truncate(limit);
+        let last = changed.last().filter(|_| is_more);
+        let next = last.map(|(at, id, _)| format!("{}_{}_{id}", at.0, place.until.0));
+        let orders = changed.into_iter().map(|(_, _, body)| body.clone());
+        (orders.collect(), next)
+    }
+
+    /// The time as the header `Date` has it.
+    fn date(&self) -> String {
+        self.clock.now().to_http_date()
     }
 
     fn shop_object(&self, shop: Option<&str>) -> Value {

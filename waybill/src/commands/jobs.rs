@@ -8,12 +8,12 @@ use domain::time::Timestamp;
 use operators::fields::{self, Reason};
 use platform::clock::Clock;
 use platform::zone;
-use store::job_attempts::{self, Attempt};
+use store::job_attempts::Attempt;
 use store::jobs::ended;
 use store::jobs::operate::Action;
 use store::jobs::{self, Filter, Summary, run_now};
 use store::sql::Db;
-use store::story::WithHistory;
+use store::story;
 use store::traces;
 
 use crate::age::{self, Moment};
@@ -208,14 +208,17 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     let Some(job) = jobs::show(db, id).await? else {
         bail!("{}", dead::unknown(id));
     };
-    let attempts = job_attempts::list(db, id).await?;
-    if json {
-        return table::print_json(&WithHistory {
-            job,
-            history: attempts,
-        });
+    let mut attempts = Vec::new();
+    for it in story::with_histories(db, vec![job]).await? {
+        if json {
+            return table::print_json(&it);
+        }
+        table::print(&describe(&it.job))?;
+        if let Some(reconciled) = &it.reconciled {
+            table::print(&format!("\nIt never came: {}.\n", reconciled.in_words()))?;
+        }
+        attempts.extend(it.history);
     }
-    table::print(&describe(&job))?;
     match history(&attempts) {
         Some(history) => table::print(&format!("\n{history}")),
         None => Ok(()),

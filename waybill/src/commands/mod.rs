@@ -34,6 +34,7 @@ pub mod pauses;
 pub mod payments;
 pub mod privacy;
 pub mod reapply;
+pub mod reconcile;
 pub mod refused;
 pub mod sandbox;
 pub mod secrets;

@@ -15,6 +15,7 @@ use store::held::{self, Held, Reason};
 use store::orders::list::{self, Cursor, Filter, ListedOrder, OrderList, STATES};
 use store::orders::repeated::{self, Repeated};
 use store::orders::view::Order;
+use store::reconciliations::Reconciled;
 use store::sql::Db;
 use store::story::{self, Meant, Story, WithHistory};
 
@@ -416,6 +417,18 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
         ("JOB", &|it| it.job.id.to_string()),
         ("DELIVERY", &|it| or_none(it.job.external_id.as_deref())),
     ]);
+    let reconciled: Vec<&WithHistory> = story
+        .jobs
+        .iter()
+        .filter(|it| it.reconciled.is_some())
+        .collect();
+    let reconciled = reconciled.table(&[
+        ("  NEVER CAME", &|it| format!("  {}", it.job.kind)),
+        ("JOB", &|it| it.job.id.to_string()),
+        ("WHY", &|it| {
+            or_none(it.reconciled.as_ref().map(Reconciled::in_words))
+        }),
+    ]);
     let mut attempts = Table::new([
         "  ATTEMPT",
         "STARTED",
@@ -425,7 +438,7 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
         "TOPIC",
         "ERROR",
     ]);
-    for WithHistory { job, history } in &story.jobs {
+    for WithHistory { job, history, .. } in &story.jobs {
         for attempt in history {
             let [number, started, took, outcome, status, error] = attempt_cells(attempt);
             let kind = job.kind.clone();
@@ -438,7 +451,7 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
         ("HAPPENED", &|event| zone::time(event.created_at)),
         ("ID", &|event| event.id.to_string()),
     ]);
-    let tables = [accepted, attempts, events];
+    let tables = [accepted, reconciled, attempts, events];
     let mut parts: Vec<String> = tables.iter().filter_map(Table::filled).collect();
     if story.is_cut() {
         let (id, shop) = (order.id, &order.shop);

@@ -212,6 +212,8 @@ async fn run(
     }
     let attention = workers::attention::run(parts.clone(), shutdown.clone());
     task::spawn("attention", working.track_future(attention));
+    let reconcile = workers::reconcile::run(parts.clone(), shutdown.clone());
+    task::spawn("reconcile", working.track_future(reconcile));
     working.close();
     ingress::announce(&parts.config);
     let all_alive = move || alive.iter().all(|is_alive| is_alive());

@@ -37,8 +37,11 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     supervisor::notify(settings.supervisor(), worker.liveness(), &shutdown);
     let attention = workers::attention::run(parts.clone(), shutdown.clone());
     let attention = task::spawn("attention", attention);
+    let reconcile = workers::reconcile::run(parts.clone(), shutdown.clone());
+    let reconcile = task::spawn("reconcile", reconcile);
     workers::run(worker, shutdown).await?;
     let _ = attention.await;
+    let _ = reconcile.await;
     if let Some(port) = port {
         port.close().await;
     }

@@ -49,6 +49,7 @@ fn a_failure_knows_the_status_of_the_providers_answer() {
     let late = CallFailure::Timeout {
         provider: "payment",
         status: Some(503),
+        retry_after: None,
         what: "answered 503".to_owned(),
     };
     let within = call_failed(late).context("while asking");

@@ -41,6 +41,8 @@ pub enum Condition {
     DeliveriesNotUnderstood,
     DeliveriesChanged,
     NothingCame,
+    DeliveriesMissed,
+    ReconciliationFails,
     RefundFailed,
     PaymentDisputed,
     EndpointPaused,
@@ -145,7 +147,7 @@ macro_rules! nothing_came {
 }
 
 impl Condition {
-    pub const ALL: [Condition; 34] = *Condition::VARIANTS.as_array().unwrap();
+    pub const ALL: [Condition; 36] = *Condition::VARIANTS.as_array().unwrap();
 
     /// The table. Each condition is named in it, so that a new one does not compile without its row.
     #[expect(clippy::too_many_lines, reason = "it is a table")]
@@ -319,6 +321,27 @@ impl Condition {
                 page: "/live",
                 rules: &[nothing_came!("1"), nothing_came!("3"), nothing_came!("12")],
                 ..PAGE
+            },
+            Condition::DeliveriesMissed => Row {
+                summary: "Deliveries of {} never came and were found at the provider; see waybill reconcile --status",
+                label: "source",
+                mend: "They are worked on now, only late. `waybill reconcile --status` has the likely cause: mend that, because \
+                       whatever is not compared in time is lost.",
+                command: "waybill reconcile --status",
+                page: "/reconcile",
+                rules: &[rule!(
+                    "sum by (source) (increase(waybill_reconciled_deliveries_total[1h])) > 0",
+                    "",
+                )],
+                ..TICKET
+            },
+            Condition::ReconciliationFails => Row {
+                summary: "{} has not said for an hour what changed, so nobody knows whether deliveries are missing",
+                label: "provider",
+                mend: "`waybill reconcile --status` has the provider's answer. Mend the token, its rights or the address.",
+                command: "waybill reconcile --status",
+                page: "/reconcile",
+                ..TICKET
             },
             Condition::RefundFailed => Row {
                 summary: "A refund of the order {} failed, so its buyer waits for the money",

@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use domain::job::Source;
 use domain::privacy::Keys;
 use domain::profile::{
-    Bodies, DeliveryId, PAYMENTS, PaymentProfile, STOREFRONTS, Shop, StorefrontProfile,
-    WrongHeaders, clue, is_shop, names, read_headers, shop_of, signature_headers,
+    Bodies, DeliveryId, PAYMENTS, PaymentProfile, STOREFRONTS, Shop, StorefrontApi,
+    StorefrontProfile, WrongHeaders, clue, is_shop, names, read_headers, shop_of,
+    signature_headers,
 };
 use domain::signature::{
     Scheme, Secrets, Signature, SignatureError, StandardSignature, sign_standard,
@@ -186,12 +187,13 @@ fn each_provider_has_the_rules_of_its_documents() {
     use Bodies::{Enveloped, Plain, WooCommerce};
     use Scheme::{Body, Standard, Timed};
     use Shop::{Domain, Url};
-    let ours = Some("X-Storefront-Access-Token");
-    let shopify = Some("X-Shopify-Access-Token");
+    let rest = |token_header| StorefrontApi::Rest { token_header };
+    let ours = rest("X-Storefront-Access-Token");
+    let shopify = rest("X-Shopify-Access-Token");
     let said = STOREFRONTS.map(|it| {
         let says = (it.setup.on_failures.is_some(), it.setup.beware.is_some());
         let reads = (it.scheme, it.bodies, it.shop);
-        let answers = (it.duplicate_status, it.token_header);
+        let answers = (it.duplicate_status, it.api);
         (it.name, reads, answers, it.topics.len(), says)
     });
     let known = [
@@ -212,7 +214,7 @@ fn each_provider_has_the_rules_of_its_documents() {
         (
             "woocommerce",
             (Body, WooCommerce, Url),
-            (200, None),
+            (200, StorefrontApi::WooCommerce),
             4,
             (true, true),
         ),

@@ -2,6 +2,7 @@
 //! anything can be made of them. Everything else is left to the worker.
 
 use bytes::Bytes;
+use domain::order::Topic;
 use domain::payment::thin;
 use domain::profile::{Bodies, StorefrontProfile};
 use serde::Deserialize;
@@ -38,16 +39,29 @@ pub fn storefront(
         }
         Bodies::WooCommerce => {
             let topic = topic.ok_or(Unreadable::NoTopic)?;
-            let order: WooCommerceEnvelope = parse(&body)?;
-            Ok(Storefront {
-                topic: profile.topic(topic),
-                object_id: order.id.and_then(digits),
-                // A guest's is 0.
-                subject: order.customer_id.and_then(digits).filter(|id| id != "0"),
-                body,
-            })
+            woocommerce(profile.topic(topic), body)
         }
     }
+}
+
+/// An order of the storefront's API, which has no envelope.
+pub fn listed(profile: &StorefrontProfile, order: Bytes) -> Result<Storefront, Unreadable> {
+    let topic = Topic::Updated.into_str().to_owned();
+    match profile.bodies {
+        Bodies::Plain | Bodies::Enveloped => plain(topic, order),
+        Bodies::WooCommerce => woocommerce(topic, order),
+    }
+}
+
+fn woocommerce(topic: String, body: Bytes) -> Result<Storefront, Unreadable> {
+    let order: WooCommerceEnvelope = parse(&body)?;
+    Ok(Storefront {
+        topic,
+        object_id: order.id.and_then(digits),
+        // A guest's is 0.
+        subject: order.customer_id.and_then(digits).filter(|id| id != "0"),
+        body,
+    })
 }
 
 fn plain(topic: String, body: Bytes) -> Result<Storefront, Unreadable> {
@@ -78,6 +92,8 @@ pub struct Payment {
     pub id: Option<String>,
     pub kind: Option<String>,
     pub api_version: Option<String>,
+    /// When it happened, in seconds since 1970.
+    pub created: Option<i64>,
     pub object_id: Option<String>,
     /// The customer's id.
     pub subject: Option<String>,
@@ -100,6 +116,7 @@ pub fn payment(body: &[u8]) -> Result<Payment, Unreadable> {
         id: envelope.id,
         kind: envelope.kind,
         api_version: envelope.api_version,
+        created: envelope.created,
         object_id: object.id.and_then(provider_id),
         subject: object.customer.and_then(provider_id),
         has_object,
@@ -158,6 +175,8 @@ struct PaymentEnvelope<'a> {
     kind: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     api_version: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    created: Option<i64>,
     #[serde(default, deserialize_with = "lenient")]
     livemode: Option<bool>,
     #[serde(default, deserialize_with = "lenient")]

@@ -155,6 +155,12 @@ pub const ALL: &[Metric] = &[
         "Calls to providers' APIs, each try for itself",
     ),
     counter(
+        Worker,
+        "waybill_reconciled_deliveries_total",
+        &["source", "connection", "kind", "age", "cause"],
+        "Deliveries that never came and were found at the provider, by how long they were missing (hour, day, older) and the likely cause",
+    ),
+    counter(
         Every,
         "waybill_redaction_failures_total",
         &[],

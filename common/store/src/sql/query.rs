@@ -535,6 +535,7 @@ texts!(
     domain::job::State,
     domain::license::Tier,
     domain::privacy::State,
+    domain::reconciliation::Cause,
     domain::shape::Change,
 );
 

@@ -10,3 +10,4 @@ pub mod operations;
 pub mod orders;
 pub mod payments;
 pub mod privacy;
+pub mod reconciliation;

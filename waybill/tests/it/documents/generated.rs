@@ -7,7 +7,7 @@ use config::protections::PROTECTIONS;
 use config::{Readers, SETTINGS};
 use domain::attention::Condition;
 use domain::code::Code;
-use domain::profile::{OWN_HEADERS, PAYMENTS, STOREFRONTS};
+use domain::profile::{OWN_HEADERS, PAYMENTS, STOREFRONTS, StorefrontApi};
 use platform::metrics::{ALL, By, Kind};
 use serde_json::Value;
 
@@ -74,7 +74,10 @@ fn storefronts() -> String {
             topic,
             name(names.shop),
             profile.duplicate_status.to_string(),
-            profile.token_header.map_or("not called".to_owned(), code),
+            match profile.api {
+                StorefrontApi::Rest { token_header } => code(token_header),
+                StorefrontApi::WooCommerce => "user and password".to_owned(),
+            },
         ]
     });
     let head = [
@@ -227,6 +230,11 @@ fn endpoints(document: &Value) -> String {
     text
 }
 
+/// The page says of these that every call may be answered so.
+const OF_EVERY_CALL: [&str; 3] = ["429", "500", "503"];
+/// And of these that every call with an API key may be.
+const OF_A_KEY: [&str; 2] = ["401", "403"];
+
 fn endpoint(method: &str, path: &str, operation: &Value) -> Vec<String> {
     let security = operation["security"].as_array().into_iter().flatten();
     let scheme = security.filter_map(|it| it.as_object()?.keys().next());
@@ -244,6 +252,8 @@ fn endpoint(method: &str, path: &str, operation: &Value) -> Vec<String> {
         .unwrap()
         .keys()
         .map(String::as_str)
+        .filter(|status| !OF_EVERY_CALL.contains(status))
+        .filter(|status| authentication != ["API key"] || !OF_A_KEY.contains(status))
         .collect();
     let authentication = match authentication.as_slice() {
         [] => "none".to_owned(),

@@ -36,8 +36,8 @@ use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, Scanned, Staying, add};
 use store::sql::Tx;
 use store::{
-    bulk_operations, connections, endpoints, pauses, privacy_requests, refused_deliveries, shapes,
-    tombstones,
+    bulk_operations, connections, endpoints, pauses, privacy_requests, reconciliations,
+    refused_deliveries, shapes, tombstones,
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -331,6 +331,7 @@ impl Erasure<'_> {
             bulk_operations::forget_shop(&mut tx, self.shop, self.until).await?;
             pauses::forget_shop(&mut tx, self.shop, self.until).await?;
             shapes::forget_shop(&mut tx, self.shop).await?;
+            reconciliations::forget_shop(&mut tx, self.shop).await?;
             let now = self.parts.clock.now();
             connections::forget_shop(&mut tx, self.shop, self.until, now).await?;
             self.go_on_to(Phase::Exports);

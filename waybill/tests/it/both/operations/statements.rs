@@ -17,7 +17,7 @@ const ROWS: i64 = 4_000;
 const MANY_ROWS: i64 = 20_000;
 
 /// Tables that may be read whole, and why they stay small.
-const SMALL: [(&str, &str); 22] = [
+const SMALL: [(&str, &str); 23] = [
     ("api_keys", "an operator makes each key"),
     (
         "attention",
@@ -52,6 +52,10 @@ const SMALL: [(&str, &str); 22] = [
     ("orgs", "an operator makes each organization"),
     ("pauses", "an operator begins each pause"),
     ("privacy_keys", "one row"),
+    (
+        "reconciliations",
+        "a row for each connected shop and account",
+    ),
     (
         "refused_deliveries",
         "a row for each reason and hour, at most 10,000",

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::job::{Queue, State};
+use domain::job::{Queue, Source, State};
 use domain::pause::Target;
 use domain::privacy::{State as RequestState, SubjectKey};
+use domain::reconciliation::Cause;
 use operators::{operations, pauses};
 use providers::exports::Exports;
 use serde_json::{Value, json};
@@ -15,8 +16,9 @@ use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::orders::checkout_key;
 use store::privacy_requests::{self, By, RequestEntry};
+use store::reconciliations::Reconciled;
 use store::sql::{Db, Row, column};
-use store::{audit, jobs, tombstones};
+use store::{audit, jobs, reconciliations, tombstones};
 use uuid::Uuid;
 use workers::Worker;
 
@@ -220,6 +222,32 @@ async fn operation(service: &Service, shop: &str) {
     assert!(pauses::end(service.db(), by, &target).await.unwrap());
 }
 
+/// Its storefront was compared, and something that never came was found there.
+async fn compare(service: &Service, shop: &str) {
+    let now = service.clock().now();
+    let target = reconciliations::Target {
+        source: Source::Storefront,
+        connection: "default".to_owned(),
+        shop: shop.to_owned(),
+    };
+    let targets = [target];
+    let begun = reconciliations::begin(service.db(), &targets, now, now);
+    begun.await.unwrap();
+    let found = Reconciled {
+        job_id: service.clock().id(),
+        source: "storefront".to_owned(),
+        connection: "default".to_owned(),
+        shop: shop.to_owned(),
+        kind: "orders/updated".to_owned(),
+        changed_at: now,
+        found_at: now,
+        cause: Cause::NotSent,
+    };
+    let mut tx = service.db().begin().await.unwrap();
+    reconciliations::note(&mut tx, &[found]).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
 fn named_id(shop: &str, id: &str) -> String {
     format!("{shop}/{id}")
 }
@@ -289,6 +317,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
         write_someones_tombstone(&service, shop).await;
         exported(&service, shop).await;
         operation(&service, shop).await;
+        compare(&service, shop).await;
     }
     defer(&service, SHOP).await;
     defer(&service, OTHER).await;

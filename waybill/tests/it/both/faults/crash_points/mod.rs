@@ -10,5 +10,6 @@ mod failures;
 mod logins;
 mod moves;
 mod people;
+mod reconciliations;
 mod starts;
 mod world;

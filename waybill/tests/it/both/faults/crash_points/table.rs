@@ -12,7 +12,8 @@ use crate::documents::markdown::root;
 use crate::support::backend::is_distributed;
 
 use Area::{
-    Checkouts, Commands, Deferrals, Deliveries, Failures, Logins, Moves, People, Shops, Starts,
+    Checkouts, Commands, Deferrals, Deliveries, Failures, Logins, Moves, People, Reconciliations,
+    Shops, Starts,
 };
 use On::{Both, Distributed};
 
@@ -26,6 +27,7 @@ pub enum Area {
     Shops,
     Logins,
     Checkouts,
+    Reconciliations,
     Starts,
     Commands,
     Moves,
@@ -136,6 +138,10 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::device_codes::hand_out", Logins, Both),
     ("store::device_codes::take_turn", Logins, Both),
     ("store::users::save_alone", Logins, Both),
+    ("store::reconciliations::begin", Reconciliations, Both),
+    ("workers::reconcile::hasten", Reconciliations, Both),
+    ("workers::reconcile::save", Reconciliations, Both),
+    ("workers::reconcile::store", Reconciliations, Both),
     ("ingress::checkout::ask", Checkouts, Both),
     ("ingress::checkout::begin", Checkouts, Both),
     ("ingress::checkout::refuse", Checkouts, Both),
@@ -152,6 +158,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("store::deliveries::cut_bodies", Starts, Both),
     ("store::measures::roll_up", Starts, Both),
     ("store::notifications::forget", Starts, Both),
+    ("store::reconciliations::forget", Starts, Both),
     ("store::refused_deliveries::forget", Starts, Both),
     ("store::webhook_ids::forget_expired", Starts, Both),
     ("workers::attention::change", Starts, Both),
@@ -212,6 +219,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "operators::operations::finish",
         "The end of an operation, found again by the next process that looks.",
     ),
+    ("operators::reconciliation::ask", ONE_CHANGE),
     ("operators::setup::import", ONE_CHANGE),
     ("ingress::refused_log::write", ONE_ROW),
     ("store::api_keys::note_use", ONE_ROW),
@@ -344,6 +352,7 @@ const fn area(point: Point) -> (Area, On) {
         | Point::JournalWritten => (People, Both),
         Point::CodeGiven | Point::TokenAsk | Point::TokenGiven => (Logins, Both),
         Point::CheckoutAsk | Point::CheckoutAsked => (Checkouts, Both),
+        Point::ReconcileAsked | Point::ReconcileStored => (Reconciliations, Both),
         Point::AttentionNotify | Point::AttentionNotified | Point::Migrate | Point::Migrated => {
             (Starts, Both)
         }

@@ -1,0 +1,201 @@
+//! `waybill reconcile` asks the providers what changed, and shows what never came.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use config::Settings;
+use domain::connection::DEFAULT;
+use domain::job::Source;
+use domain::time::Timestamp;
+use operators::reconciliation::{self as flow, Refused};
+use platform::clock::Clock;
+use platform::{shutdown, terminal, zone};
+use serde::Serialize;
+use store::leases;
+use store::reconciliations::{self, Reconciled, Reconciliation};
+use store::sql::Db;
+use tokio::time::{Instant, sleep};
+
+use crate::age::{self, Moment};
+use crate::commands::operator::Operator;
+use crate::commands::{misused, with_database};
+use crate::table::{self, Rows as _, or_none};
+
+/// How long nothing may happen before it is asked whether anybody works.
+const PATIENCE: Duration = Duration::from_secs(40);
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+
+/// The workers ask each provider whose API is set, every RECONCILE_MINUTES by themselves. What never came is taken as if
+/// it had come, and what came changes nothing. Without --since they go on where they were; the first run begins when the
+/// API was set. Stripe lists the events of 30 days, and Shopify the orders of 60 without the right read_all_orders.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only the shops or the account of this connection; `default` is that of the settings
+    #[arg(long, value_name = "NAME")]
+    connection: Option<String>,
+    /// Compare anew what changed since then, such as 3d or 2027-01-31
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    since: Option<Moment>,
+    /// Only show how far each shop and each account was compared, and what was found lately
+    #[arg(long, conflicts_with = "since")]
+    status: bool,
+    /// How many of the deliveries that were found are shown
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(i64).range(0..=10_000))]
+    limit: i64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operator: Operator,
+}
+
+/// What is shown.
+#[derive(Serialize)]
+struct Shown {
+    compared: Vec<Reconciliation>,
+    /// The newest that were found.
+    found: Vec<Reconciled>,
+}
+
+pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
+    with_database(settings, async |db| {
+        let clock = Clock::system();
+        let connection = arguments.connection.as_deref();
+        if !arguments.status {
+            let author = arguments.operator.author(settings, db).await?;
+            let now = clock.now();
+            let since = arguments.since.map(|since| since.at(now));
+            match flow::ask(db, author.by(now), connection, since).await {
+                Ok(_) => {}
+                Err(refused @ Refused::Future) => return Err(misused(refused.to_string())),
+                Err(refused) => return Err(refused.into()),
+            }
+            wait(db, connection, now).await?;
+        }
+        let mut shown = Shown {
+            compared: of(reconciliations::all(db).await?, connection),
+            found: reconciliations::newest(db, arguments.limit).await?,
+        };
+        shown
+            .found
+            .retain(|it| connection.is_none_or(|name| it.connection == name));
+        let now = clock.now();
+        table::show(arguments.json, &shown, || text(&shown, now))?;
+        let failing = shown.compared.iter().find(|it| it.failing_since.is_some());
+        match failing {
+            Some(it) if !arguments.status => bail!("{} was not compared: {}", name(it), why(it)),
+            _ => Ok(()),
+        }
+    })
+    .await
+}
+
+fn of(all: Vec<Reconciliation>, connection: Option<&str>) -> Vec<Reconciliation> {
+    let is_meant = |it: &Reconciliation| connection.is_none_or(|name| it.connection == name);
+    all.into_iter().filter(is_meant).collect()
+}
+
+/// Waits until each was compared since then, or could not be.
+async fn wait(db: &Db, connection: Option<&str>, asked: Timestamp) -> Result<()> {
+    let shutdown = shutdown::on_signal()?;
+    let mut moved = Instant::now();
+    let mut before = (0, 0);
+    loop {
+        let all = of(reconciliations::all(db).await?, connection);
+        let is_over = |it: &&Reconciliation| it.run_until.is_none() && it.next_at > asked;
+        let over = all.iter().filter(is_over).count();
+        let compared: i64 = all.iter().map(|it| it.compared).sum();
+        if over == all.len() {
+            terminal::over("");
+            return Ok(());
+        }
+        if before != (over, compared) {
+            (before, moved) = ((over, compared), Instant::now());
+        }
+        let found: i64 = all.iter().map(|it| it.found).sum();
+        terminal::over(&format!(
+            "{over} of {} compared: {compared} orders and events, {found} of them never came",
+            all.len()
+        ));
+        if moved.elapsed() > PATIENCE && !is_worked_on(db).await? {
+            terminal::over("");
+            bail!(
+                "no process works, so nobody is asked now; it is done when one does: `waybill serve`, or `waybill worker \
+                 orders` and `waybill worker payments`"
+            );
+        }
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {
+                terminal::over("");
+                bail!("the workers go on; `waybill reconcile --status` shows how far they are");
+            }
+            () = sleep(LOOK_AGAIN) => {}
+        }
+    }
+}
+
+async fn is_worked_on(db: &Db) -> Result<bool> {
+    let now = Clock::system().now();
+    for lease in [leases::RECONCILE_STOREFRONTS, leases::RECONCILE_PAYMENTS] {
+        if leases::is_held(db, lease, now).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn text(shown: &Shown, now: Timestamp) -> String {
+    let rows = shown.compared.table(&[
+        ("CONNECTION", &|it| it.connection.clone()),
+        ("SHOP", &|it| {
+            or_none(Some(&it.shop).filter(|shop| !shop.is_empty()))
+        }),
+        ("COMPARED UNTIL", &|it| until(it, now)),
+        ("COMPARED", &|it| it.compared.to_string()),
+        ("NEVER CAME", &|it| it.found.to_string()),
+        ("WHY NOT", &|it| it.last_error.clone().unwrap_or_default()),
+    ]);
+    let nothing = format!("{}.\n", Refused::Nothing);
+    let mut text = rows.or(&nothing);
+    let found = shown.found.table(&[
+        ("FOUND", &|it| zone::time(it.found_at)),
+        ("LATE", &|it| age::text(it.found_at, it.changed_at)),
+        ("KIND", &|it| it.kind.clone()),
+        ("CONNECTION", &|it| it.connection.clone()),
+        ("JOB", &|it| it.job_id.to_string()),
+        ("LIKELY CAUSE", &|it| it.cause.in_words().to_owned()),
+    ]);
+    if let Some(found) = found.filled() {
+        text.push('\n');
+        text.push_str(&found);
+    }
+    text
+}
+
+/// A row of which nothing was asked yet has no such time.
+fn until(it: &Reconciliation, now: Timestamp) -> String {
+    if it.ended_at.is_none() {
+        return "not yet".to_owned();
+    }
+    format!("{} ago", age::text(now, it.confirmed_until))
+}
+
+fn name(it: &Reconciliation) -> String {
+    let of = match (it.connection.as_str(), it.source.as_str()) {
+        (DEFAULT, source) if source == Source::Payment.into_str() => {
+            "the payment provider".to_owned()
+        }
+        (DEFAULT, _) => "the storefront".to_owned(),
+        (name, _) => format!("the connection {name}"),
+    };
+    if it.shop.is_empty() {
+        of
+    } else {
+        format!("{of} ({})", it.shop)
+    }
+}
+
+fn why(it: &Reconciliation) -> &str {
+    it.last_error.as_deref().unwrap_or_default()
+}
