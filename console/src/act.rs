@@ -210,6 +210,8 @@ pub enum Done {
     Entered,
     ConnectionAdded,
     ConnectionRotated,
+    /// Providers are asked what changed.
+    Asked,
     /// A secret was shown before.
     Shown,
     /// It has changed since it was seen, so nothing was done.
@@ -264,6 +266,7 @@ impl Done {
             Done::ConnectionAdded => {
                 "The connection was added. All processes know it within a second."
             }
+            Done::Asked => "The providers are asked within seconds.",
             Done::ConnectionRotated => {
                 "The connection has another secret. The former one is accepted for three days more."
             }

@@ -15,7 +15,7 @@ pub const STYLE: &str = concat!(
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 20] = [
+const WAYS: [(&str, &str); 21] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
     ("/live", "Live"),
@@ -27,6 +27,7 @@ const WAYS: [(&str, &str); 20] = [
     ("/operations", "Operations"),
     ("/pauses", "Pauses"),
     ("/refused", "Refused"),
+    ("/reconcile", "Reconciliation"),
     ("/held", "To decide"),
     ("/privacy", "Privacy"),
     ("/endpoints", "Endpoints"),

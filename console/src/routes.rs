@@ -24,8 +24,8 @@ use crate::frame::{self, SCRIPT, STYLE, SignInPage};
 use crate::identity;
 use crate::pages::{
     audit, body, charts, connections, customers, dead, deliveries, endpoints, failing, held, job,
-    keys, licenses, live, now, operations, orders, pauses, payments, privacy, refused, search,
-    secrets, subscriptions,
+    keys, licenses, live, now, operations, orders, pauses, payments, privacy, reconcile, refused,
+    search, secrets, subscriptions,
 };
 use crate::writes;
 
@@ -77,6 +77,8 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/pauses/begin", page(pauses::ask_begin))
         .route("/pauses/{id}", page(pauses::show))
         .route("/refused", page(refused::list))
+        .route("/reconcile", page(reconcile::list))
+        .route("/reconcile/found", page(reconcile::found))
         .route("/privacy", page(privacy::list))
         .route("/privacy/enter", page(privacy::ask_enter))
         .route("/privacy/{id}", page(privacy::show))

@@ -12,7 +12,7 @@ use crate::Console;
 use crate::access::{Needs, Write};
 use crate::error::Error;
 use crate::pages::{
-    body, connections, dead, endpoints, job, keys, licenses, operations, pauses, privacy,
+    body, connections, dead, endpoints, job, keys, licenses, operations, pauses, privacy, reconcile,
 };
 
 /// The routes, and which role each needs.
@@ -36,6 +36,7 @@ pub fn table() -> Writes {
         .add("/operations/{id}/undo", operations::undo)
         .add("/pauses/begin", pauses::begin)
         .add("/pauses/{id}/end", pauses::end)
+        .add("/reconcile/ask", reconcile::ask)
         .add("/privacy/enter", privacy::enter)
         .add("/privacy/{id}/retry", privacy::retry)
         .add("/privacy/{id}/cancel", privacy::cancel)

@@ -38,6 +38,8 @@ pub use webhooks::{Delivery, Sender, Webhooks};
 /// The `X-Storefront-Access-Token` that the storefront's stand-in accepts. It is public, because
 /// it opens nothing but a sandbox.
 pub const STOREFRONT_TOKEN: &str = "sandbox-storefront-token";
+/// The consumer key and the consumer secret, with a colon between.
+pub const WOOCOMMERCE_TOKEN: &str = "ck_sandbox:cs_sandbox";
 
 /// The bearer key that the payment provider's stand-in accepts. It is public for the same reason.
 pub const PAYMENT_KEY: &str = "sk_sandbox_waybill";

@@ -27,7 +27,7 @@ pub enum Refused {
 }
 
 /// Lets the workers compare a connection, or all, within seconds. `since`: what changed from then on is compared anew.
-/// Returns how many shops and accounts that are.
+/// Returns how many shops and accounts that are; none when all are due already.
 pub async fn ask(
     db: &Db,
     by: By<'_>,
@@ -38,13 +38,17 @@ pub async fn ask(
         return Err(Refused::Future);
     }
     let mut tx = db.begin().await?;
-    let asked = reconciliations::ask(&mut tx, connection, since, by.now).await?;
-    if asked == 0 {
+    if !reconciliations::is_any(&mut tx, connection).await? {
         tx.rollback().await?;
         return Err(match connection {
             Some(name) if name != DEFAULT => Refused::Unknown(name.to_owned()),
             _ => Refused::Nothing,
         });
+    }
+    let asked = reconciliations::ask(&mut tx, connection, since, by.now).await?;
+    if asked == 0 {
+        tx.rollback().await?;
+        return Ok(0);
     }
     let details = json!({ "connection": connection, "since": since });
     let of = connection.unwrap_or_default();

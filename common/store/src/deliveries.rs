@@ -41,7 +41,7 @@ pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
     db.query(
         "select source, max(created_at) as latest
          from (select id, source, created_at from deliveries order by id desc limit $1) as newest
-         where source <> 'internal' and not exists (select 1 from reconciled_deliveries where job_id = newest.id)
+         where source <> 'internal' and (select job_id from reconciled_deliveries where job_id = newest.id) is null
          group by source
          order by source",
     )

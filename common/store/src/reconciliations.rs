@@ -142,7 +142,7 @@ pub async fn save(tx: &mut Tx, it: &Reconciliation) -> Result<bool> {
 }
 
 /// Makes those of a connection due, or all where none is named; `since`: what changed from then on is compared anew.
-/// Returns how many there are.
+/// Returns how many were changed.
 pub async fn ask(
     tx: &mut Tx,
     connection: Option<&str>,
@@ -156,13 +156,21 @@ pub async fn ask(
              run_until = case when $3 < confirmed_until then null else run_until end,
              page = case when $3 < confirmed_until then null else page end,
              revision = revision + 1
-         where $1 = '' or connection = $1",
+         where ($1 = '' or connection = $1) and (next_at > $2 or $3 < confirmed_until)",
     )
     .bind(connection.unwrap_or_default())
     .bind(now.0)
     .bind(since.map_or(i64::MAX, |since| since.0))
     .execute()
     .await
+}
+
+/// Whether any row is of this connection, or there is any at all where none is named.
+pub async fn is_any(tx: &mut Tx, connection: Option<&str>) -> Result<bool> {
+    tx.query("select source from reconciliations where $1 = '' or connection = $1 limit 1")
+        .bind(connection.unwrap_or_default())
+        .is_any()
+        .await
 }
 
 /// Makes due what was compared last before a time, of one sender.

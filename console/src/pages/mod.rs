@@ -28,6 +28,7 @@ pub mod orders;
 pub mod pauses;
 pub mod payments;
 pub mod privacy;
+pub mod reconcile;
 pub mod refused;
 pub mod search;
 pub mod secrets;

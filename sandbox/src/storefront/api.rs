@@ -7,15 +7,19 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Place, Refusal, Storefront, objects};
-use crate::STOREFRONT_TOKEN;
 use crate::fault_injector::{self, IDEMPOTENCY_KEY, text};
+use crate::{STOREFRONT_TOKEN, WOOCOMMERCE_TOKEN};
 
 const ACCESS_TOKEN: &str = "X-Storefront-Access-Token";
+/// Waybill names the shop to this stand-in; the real one has an address of its own.
+const WOOCOMMERCE_SHOP: &str = "X-WC-Webhook-Source";
 const SHOP_DOMAIN: &str = "X-Storefront-Shop-Domain";
 
 pub fn routes(storefront: Storefront) -> Router {
@@ -24,6 +28,7 @@ pub fn routes(storefront: Storefront) -> Router {
         .route(orders, get(fulfillment_orders))
         .route("/orders/{file}", get(order))
         .route("/orders.json", get(changed))
+        .route("/orders", get(woocommerce))
         .route("/fulfillments.json", post(fulfillments))
         .route("/shop.json", get(shop))
         .route("/variants/{file}", get(variant))
@@ -43,7 +48,10 @@ pub fn error(status: StatusCode, errors: impl Into<Value>) -> Response {
 }
 
 async fn authorize(request: Request, next: Next) -> Response {
-    if text(request.headers(), ACCESS_TOKEN) == Some(STOREFRONT_TOKEN) {
+    let pair = format!("Basic {}", BASE64_STANDARD.encode(WOOCOMMERCE_TOKEN));
+    if text(request.headers(), ACCESS_TOKEN) == Some(STOREFRONT_TOKEN)
+        || text(request.headers(), header::AUTHORIZATION.as_str()) == Some(&pair)
+    {
         return next.run(request).await;
     }
     let message = "[API] Invalid API key or access token (unrecognized login or wrong password)";
@@ -173,6 +181,39 @@ async fn changed(
     }
     let date = storefront.date();
     if let Ok(date) = date.parse() {
+        answer.headers_mut().insert(header::DATE, date);
+    }
+    answer
+}
+
+#[derive(Deserialize)]
+struct Modified {
+    modified_after: Option<Timestamp>,
+    modified_before: Option<Timestamp>,
+    per_page: Option<usize>,
+    page: Option<usize>,
+}
+
+/// Lists orders as `WooCommerce` does: an array, with pages that are counted, and without what changed at one of the two
+/// times itself.
+async fn woocommerce(
+    State(storefront): State<Storefront>,
+    Query(query): Query<Modified>,
+    headers: HeaderMap,
+) -> Response {
+    let place = Place {
+        from: query.modified_after.unwrap_or(Timestamp(i64::MIN)),
+        until: query
+            .modified_before
+            .map_or(Timestamp(i64::MAX), |it| Timestamp(it.0 - 1)),
+        after: i64::MAX,
+    };
+    let (all, _) = storefront.changed(text(&headers, WOOCOMMERCE_SHOP), &place, usize::MAX);
+    let size = query.per_page.unwrap_or(10).clamp(1, 100);
+    let page = query.page.unwrap_or(1).max(1) - 1;
+    let orders: Vec<Value> = all.into_iter().skip(page * size).take(size).collect();
+    let mut answer = Json(orders).into_response();
+    if let Ok(date) = storefront.date().parse() {
         answer.headers_mut().insert(header::DATE, date);
     }
     answer

@@ -294,5 +294,8 @@ impl Books {
 }
 
 fn updated_at(body: &Value) -> Option<Timestamp> {
+    if let Some(at) = body["date_modified_gmt"].as_str() {
+        return format!("{at}Z").parse().ok();
+    }
     body["updated_at"].as_str()?.parse().ok()
 }

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 20] = [
+pub const LISTS: [&str; 22] = [
     "/",
     "/deliveries",
     "/live",
@@ -26,6 +26,8 @@ pub const LISTS: [&str; 20] = [
     "/licenses",
     "/audit",
     "/refused",
+    "/reconcile",
+    "/reconcile/found",
     "/privacy",
     "/endpoints",
     "/charts",

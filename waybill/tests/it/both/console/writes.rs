@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::api_key::Role;
-use domain::job::{JobId, Queue, State};
+use domain::job::{JobId, Queue, Source, State};
 use domain::license::Tier;
 use domain::pause::Target;
 use operators::endpoints::WantedEndpoint;
@@ -15,7 +15,7 @@ use store::bulk_operations::{self, Change, Operation};
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
-use store::{api_keys, endpoints, licenses, pauses, privacy_requests};
+use store::{api_keys, endpoints, licenses, pauses, privacy_requests, reconciliations};
 use uuid::Uuid;
 
 use crate::both::connections;
@@ -83,6 +83,9 @@ async fn state(service: &Service) -> Vec<String> {
             "{} {:?} {:?}",
             pause.id, pause.until, pause.ended_at
         ));
+    }
+    for it in reconciliations::all(db).await.unwrap() {
+        all.push(format!("{} {}", it.source, it.next_at));
     }
     for licence in licenses::list(db).await.unwrap() {
         all.push(format!("{licence:?}"));
@@ -311,6 +314,21 @@ async fn cases(service: &Service) -> Vec<Case> {
     all.push(Case {
         path: "/pauses/{id}/end",
         id: Some(paused(service).await),
+        fields: Vec::new(),
+    });
+    let payments = reconciliations::Target {
+        source: Source::Payment,
+        connection: "default".to_owned(),
+        shop: String::new(),
+    };
+    let now = service.clock().now();
+    let next = now.plus(Duration::from_hours(1));
+    let targets = [payments];
+    let begun = reconciliations::begin(service.db(), &targets, now, next);
+    begun.await.unwrap();
+    all.push(Case {
+        path: "/reconcile/ask",
+        id: None,
         fields: Vec::new(),
     });
     let topic = "customers/data_request";

@@ -5,13 +5,17 @@ use std::time::Duration;
 use domain::attention::Condition;
 use domain::job::State;
 use domain::reconciliation::Cause;
+use domain::time::Timestamp;
 use operators::attention::look;
+use platform::clock::Clock;
+use sandbox::WOOCOMMERCE_TOKEN;
 use serde_json::{Value, json};
 use store::deliveries::{self, Sender};
 use store::refused_deliveries;
 use workers::reconcile::Reconciler;
 
-use super::{MINUTE, RUN, World, delivery, known, order_at, rounds};
+use super::{MINUTE, RUN, World, delivery, known, order_at, rounds, sandbox_at};
+use crate::both::connections::{self, add, storefront, with_connections};
 use crate::support::delivery::{Delivery, SHOP, payment_at};
 use crate::support::operator;
 use crate::support::order::{body, deliver, order_delivery, post_all, shown, with};
@@ -255,7 +259,7 @@ async fn what_was_found_is_said_and_is_no_sign_of_life_of_the_provider() {
     let bad = delivery(&world.order(1, "paid")).signed_with("another secret than ours");
     assert_eq!(world.service.answer(&bad).await.0, 401);
     eventually("the refusal is counted", async || {
-        let since = domain::time::Timestamp(0);
+        let since = Timestamp(0);
         let refused = refused_deliveries::list(world.service.db(), "", since, 10).await;
         !refused.unwrap().is_empty()
     })
@@ -350,7 +354,7 @@ async fn an_operator_asks_for_an_earlier_time_and_the_audit_says_so() {
     assert!(!known(&world.service, 1).await);
     let asked = operators::reconciliation::ask(
         world.service.db(),
-        crate::both::connections::by(&world.service),
+        connections::by(&world.service),
         None,
         Some(world.now().minus(Duration::from_hours(48))),
     );
@@ -383,4 +387,79 @@ async fn a_dispute_of_what_cannot_be_read_is_left_to_a_person() {
     }
     assert_eq!(world.found().await.len(), 1, "it is taken once");
     world.stop().await;
+}
+
+/// An order of `WooCommerce` that changed at a time.
+fn woo(id: i64, at: Timestamp, status: &str) -> Value {
+    let at = at.to_string();
+    let at = at.split('.').next().unwrap();
+    json!({
+        "id": id, "number": id.to_string(), "date_created_gmt": at, "date_modified_gmt": at, "currency": "USD",
+        "total": "30.00", "status": status, "date_paid_gmt": at, "date_completed_gmt": null, "refunds": [],
+        "customer_id": 7, "billing": {"email": "canary@example.com"},
+        "line_items": [{"id": 1, "quantity": 3, "name": "Mug", "price": 10}],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_woocommerce_are_found_also_where_many_changed_in_one_second() {
+    const FOLDER: &str = "shop.example/en";
+    let clock = Clock::manual(START);
+    let sandbox = sandbox_at(&clock).await;
+    let service = with_connections()
+        .clock(&clock)
+        .setting("RECONCILE_MINUTES", "15");
+    let service = service.start().await;
+    let mut wanted = storefront("woo", FOLDER, "the secret of its webhooks");
+    wanted.provider = "woocommerce".to_owned();
+    wanted.api = Some(connections::api(
+        sandbox.storefront_url(),
+        "without a colon",
+    ));
+    let (by, means) = (connections::by(&service), connections::means(&service));
+    let refused = operators::connections::add(service.db(), by, &means, wanted.clone());
+    assert!(refused.await.is_err());
+    wanted.api = Some(connections::api(
+        sandbox.storefront_url(),
+        WOOCOMMERCE_TOKEN,
+    ));
+    add(&service, [wanted]).await;
+    let mut world = World::of(service, sandbox).await;
+    world.pass(MINUTE);
+    // A sale was imported: 250 in one second, and some around it.
+    let second = world.now();
+    for id in 1..=250 {
+        world
+            .sandbox
+            .storefront()
+            .remember(&of_woo(FOLDER, &woo(id, second, "processing")));
+    }
+    for id in 251..=260_i64 {
+        let at = second.plus(Duration::from_secs(id.unsigned_abs() - 250));
+        world
+            .sandbox
+            .storefront()
+            .remember(&of_woo(FOLDER, &woo(id, at, "processing")));
+    }
+    world.run_later().await;
+    assert_eq!(
+        world
+            .service
+            .count("select count(*) as n from orders")
+            .await,
+        260
+    );
+    assert_eq!(world.found().await.len(), 260);
+    let paid = "select count(*) as n from orders where financial_status = 'paid' and shop = 'shop.example/en'";
+    assert_eq!(world.service.count(paid).await, 260);
+    // Nothing is asked of this API but what changed.
+    let calls = "select count(*) as n from jobs where kind = 'fulfillments/request'";
+    assert_eq!(world.service.count(calls).await, 0);
+    world.run_later().await;
+    assert_eq!(world.found().await.len(), 260);
+    world.stop().await;
+}
+
+fn of_woo(shop: &str, order: &Value) -> sandbox::Delivery {
+    sandbox::Delivery::storefront("orders/updated", "a-webhook", shop, order.to_string())
 }

@@ -2,6 +2,7 @@
 
 mod failures;
 mod found;
+mod storm;
 
 use std::time::Duration;
 
