@@ -26,7 +26,9 @@ use process::Parts;
 use process::clients::Clients;
 use providers::CallFailure;
 use providers::changes::{Page, Period};
+use store::pauses::Pause;
 use store::reconciliations::{self, Reconciled, Reconciliation, Target};
+use store::refused_deliveries::Summary;
 use store::sql::{self, is_outage};
 use store::{attention, leases, pauses, refused_deliveries, shop_erasure};
 use tokio::time::Instant;
@@ -40,10 +42,17 @@ const AT_ONCE: i64 = 4;
 const LEASE_LENGTH: Duration = Duration::from_mins(2);
 /// The pause after a provider could not be asked, unless it names another one.
 const FIRST_RETRY: Duration = Duration::from_mins(1);
+const LEAST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_hours(1);
+/// The pause after somebody was found who is not to be asked.
+const ENDED_PAUSE: Duration = Duration::from_hours(24);
+/// How often it is made sure that each target has its row.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// A sender that was not asked for so much longer than usual was not asked because nothing ran.
 const GAP: Duration = Duration::from_mins(5);
 /// Why a shop is not asked.
+const PAUSED: &str = "not asked: it is paused";
+const NOT_ASKED: &str = "not asked: its connection has no API any more, or not this shop";
 const ENDED: &str = "not asked: the shop has asked to be erased, and has sent no order since";
 const SIDES: [(Source, &str); 2] = [
     (Source::Storefront, leases::RECONCILE_STOREFRONTS),
@@ -54,11 +63,12 @@ const SIDES: [(Source, &str); 2] = [
 pub async fn run(parts: Parts, shutdown: CancellationToken) {
     let mut reconciler = Reconciler::new(parts);
     let mut is_failing = false;
-    while !shutdown.is_cancelled() {
-        let rest = match reconciler.round().await {
-            Ok(rest) => {
+    // A page that nobody waits for any more is asked for again: nothing of it is stored, or all of it.
+    while let Some(round) = Box::pin(shutdown.run_until_cancelled(reconciler.round())).await {
+        let pause = match round {
+            Ok(pause) => {
                 is_failing = false;
-                rest
+                pause
             }
             Err(error) => {
                 if !is_failing {
@@ -73,7 +83,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
         };
         tokio::select! {
             biased;
-            () = tokio::time::sleep(rest) => {}
+            () = tokio::time::sleep(pause) => {}
             () = shutdown.cancelled() => {}
         }
     }
@@ -87,10 +97,8 @@ pub struct Reconciler {
     holder: Uuid,
     /// The sides whose lease it held at the last look.
     held: BTreeSet<Source>,
-    /// The targets that have a row.
-    begun: BTreeSet<Target>,
-    /// When a target may be asked for its next page.
-    rested: BTreeMap<Target, Instant>,
+    /// The targets of whose rows it was sure then.
+    begun: (Option<Instant>, BTreeSet<Target>),
     /// How often in a row a target could not be asked.
     failures: BTreeMap<Target, u32>,
 }
@@ -101,14 +109,24 @@ enum Asked {
     Payment(Arc<PaymentConnection>, providers::payment::Payment),
 }
 
+/// What a target was asked, and the answer.
+struct Answered {
+    of: Target,
+    /// The row as it was read, and as it is to be if the answer is a page.
+    before: Reconciliation,
+    after: Reconciliation,
+    period: Period,
+    asked: Asked,
+    answer: Result<Page, CallFailure>,
+}
+
 impl Reconciler {
     pub fn new(parts: Parts) -> Self {
         Reconciler {
             clients: Clients::new(&parts.connections, &parts.clock),
             holder: parts.clock.id(),
             held: BTreeSet::new(),
-            begun: BTreeSet::new(),
-            rested: BTreeMap::new(),
+            begun: (None, BTreeSet::new()),
             failures: BTreeMap::new(),
             parts,
         }
@@ -121,27 +139,22 @@ impl Reconciler {
             return Ok(PAUSE);
         }
         let targets = targets(&connections);
-        let mut pause = PAUSE;
+        self.begun.1.retain(|it| targets.contains(it));
+        let mut pause = Ok(PAUSE);
         for (source, lease) in SIDES {
-            let of_side = |it: &&Target| it.source == source;
-            if !targets.iter().any(|it| of_side(&it)) {
+            let of_side: BTreeSet<&Target> =
+                targets.iter().filter(|it| it.source == source).collect();
+            if of_side.is_empty() {
                 continue;
             }
-            let now = self.parts.clock.now();
-            let until = now.plus(LEASE_LENGTH);
-            if !leases::take(&self.parts.db, lease, self.holder, now, until).await? {
-                self.held.remove(&source);
-                continue;
-            }
-            let new = targets.iter().filter(of_side);
-            let new: Vec<Target> = new.filter(|it| !self.begun.contains(it)).cloned().collect();
-            let next = now.plus(self.period());
-            reconciliations::begin(&self.parts.db, &new, now, next).await?;
-            self.begun.extend(new);
-            self.hasten(source, now).await?;
-            pause = pause.min(self.side(source, &connections, &targets, now).await?);
+            let side = self.side(source, lease, &connections, &of_side).await;
+            // What hinders one side does not hinder the other.
+            pause = match (pause, side) {
+                (Ok(pause), Ok(of_side)) => Ok(pause.min(of_side)),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
         }
-        Ok(pause)
+        pause
     }
 
     /// Lets another process ask.
@@ -158,17 +171,49 @@ impl Reconciler {
         self.parts.config.reconcile.unwrap_or(NEVER)
     }
 
+    async fn side(
+        &mut self,
+        source: Source,
+        lease: &str,
+        connections: &Registry,
+        targets: &BTreeSet<&Target>,
+    ) -> sql::Result<Duration> {
+        let now = self.parts.clock.now();
+        let until = now.plus(LEASE_LENGTH);
+        if !leases::take(&self.parts.db, lease, self.holder, now, until).await? {
+            self.held.remove(&source);
+            return Ok(PAUSE);
+        }
+        self.begin(targets, now).await?;
+        self.hasten(source, now).await?;
+        self.ask(source, connections, targets, now).await
+    }
+
+    /// Makes the rows of new targets. A row is also deleted, with its connection or its shop, so it is looked again.
+    async fn begin(&mut self, targets: &BTreeSet<&Target>, now: Timestamp) -> sql::Result<()> {
+        let (at, begun) = &mut self.begun;
+        if at.is_none_or(|at| at.elapsed() > LOOK_AGAIN) {
+            begun.clear();
+            *at = Some(Instant::now());
+        }
+        let new = targets.iter().filter(|it| !begun.contains(**it));
+        let new: Vec<Target> = new.map(|it| Target::clone(it)).collect();
+        let next = now.plus(self.period());
+        reconciliations::begin(&self.parts.db, &new, now, next).await?;
+        self.begun.1.extend(new);
+        Ok(())
+    }
+
     /// Makes due what may have a gap: everything when this process takes over, because nothing may have run before; and
     /// the senders from which nothing comes.
     async fn hasten(&mut self, source: Source, now: Timestamp) -> sql::Result<()> {
-        let is_scheduled = self.parts.config.reconcile.is_some();
         let takes_over = self.held.insert(source);
-        if !is_scheduled {
+        if self.parts.config.reconcile.is_none() {
             return Ok(());
         }
         let mut due = BTreeMap::new();
         if takes_over {
-            let its = self.begun.iter().filter(|it| it.source == source);
+            let its = self.begun.1.iter().filter(|it| it.source == source);
             due.extend(its.map(|it| (it.connection.clone(), now)));
         }
         for it in attention::all(&self.parts.db).await? {
@@ -188,83 +233,102 @@ impl Reconciler {
         tx.commit().await
     }
 
-    /// Asks those of a side that are due, a few at a time.
-    async fn side(
+    /// Asks those of a side that are due, a few at a time. The answers are stored one after the other.
+    async fn ask(
         &mut self,
         source: Source,
         connections: &Registry,
-        targets: &BTreeSet<Target>,
+        targets: &BTreeSet<&Target>,
         now: Timestamp,
     ) -> sql::Result<Duration> {
-        let db = &self.parts.db;
-        let mut due = reconciliations::due(db, source, now, AT_ONCE * 4).await?;
-        due.retain(|it| targets.contains(&target(it)));
-        let paused = pauses::in_force(db, now).await?;
-        let is_paused = |it: &Reconciliation| {
-            paused.iter().any(|pause| match &pause.target {
-                Paused::Provider(Provider::Storefront) => source == Source::Storefront,
-                Paused::Provider(Provider::Payment) => source == Source::Payment,
-                Paused::Connection(name) => *name == it.connection,
-                Paused::Shop(shop) => *shop == it.shop,
-                Paused::Provider(Provider::Mail) | Paused::Queue(_) | Paused::Condition(_) => false,
-            })
-        };
-        due.retain(|it| !is_paused(it));
-        if due.is_empty() {
-            return Ok(PAUSE);
+        let due = reconciliations::due(&self.parts.db, source, now, AT_ONCE).await?;
+        let is_any_left = i64::try_from(due.len()).unwrap_or(AT_ONCE) >= AT_ONCE;
+        let mut pause = if is_any_left { Duration::ZERO } else { PAUSE };
+        let paused = pauses::in_force(&self.parts.db, now).await?;
+        let mut asked = Vec::new();
+        for row in due {
+            match self.hindered(&row, targets, &paused, now).await? {
+                Some((why, until)) => self.put_off(row, why, until).await?,
+                None => asked.extend(self.asked(connections, row)),
+            }
         }
-        let at = Instant::now();
-        let mut wait = Duration::MAX;
-        due.retain(|it| {
-            let left = self
-                .rested
-                .get(&target(it))
-                .map(|rested| rested.saturating_duration_since(at));
-            let left = left.filter(|left| !left.is_zero());
-            wait = wait.min(left.unwrap_or(Duration::ZERO));
-            left.is_none()
-        });
-        due.truncate(usize::try_from(AT_ONCE).unwrap_or(1));
-        let pages = due.into_iter().map(|it| self.page(connections, it));
-        for paged in join_all(pages).await {
-            let (of, rest) = paged?;
-            match rest {
-                Next::Page(rest) => {
-                    self.failures.remove(&of);
-                    self.rested.insert(of, Instant::now() + rest);
-                }
+        for answered in join_all(asked.into_iter().map(|it| self.answered(it, now))).await {
+            let of = answered.of.clone();
+            match self.record(answered).await? {
+                Next::Page(rest) => pause = pause.min(rest),
                 Next::Run => {
                     self.failures.remove(&of);
-                    self.rested.remove(&of);
                 }
                 Next::Retry => *self.failures.entry(of).or_default() += 1,
             }
         }
-        Ok(wait.max(Duration::from_millis(10)))
+        Ok(pause.max(Duration::from_millis(10)))
     }
 
-    /// Asks for the next page of a run, or for the first one of a new run, and stores what it has.
-    async fn page(
+    /// Why a row is not asked now, and until when not.
+    async fn hindered(
+        &self,
+        row: &Reconciliation,
+        targets: &BTreeSet<&Target>,
+        paused: &[Pause],
+        now: Timestamp,
+    ) -> sql::Result<Option<(&'static str, Timestamp)>> {
+        let of = target(row);
+        let is_paused = |pause: &Pause| match &pause.target {
+            Paused::Provider(Provider::Storefront) => of.source == Source::Storefront,
+            Paused::Provider(Provider::Payment) => of.source == Source::Payment,
+            Paused::Connection(name) => *name == row.connection,
+            Paused::Shop(shop) => *shop == row.shop,
+            Paused::Provider(Provider::Mail) | Paused::Queue(_) | Paused::Condition(_) => false,
+        };
+        Ok(if !targets.contains(&of) {
+            Some((NOT_ASKED, now.plus(ENDED_PAUSE)))
+        } else if paused.iter().any(is_paused) {
+            Some((PAUSED, now.plus(FIRST_RETRY)))
+        } else if self.has_ended(&row.shop).await? {
+            Some((ENDED, now.plus(ENDED_PAUSE)))
+        } else {
+            None
+        })
+    }
+
+    /// Ends the run of a row that is not asked now. What it has not compared is compared by the next one.
+    async fn put_off(
+        &self,
+        mut row: Reconciliation,
+        why: &str,
+        until: Timestamp,
+    ) -> sql::Result<()> {
+        (row.run_until, row.page) = (None, None);
+        row.next_at = until;
+        row.failing_since = None;
+        row.last_error = Some(why.to_owned());
+        self.save(&row).await
+    }
+
+    fn asked(
         &self,
         connections: &Registry,
         row: Reconciliation,
-    ) -> sql::Result<(Target, Next)> {
-        let of = target(&row);
-        let Some(asked) = self.asked(connections, &row) else {
-            return Ok((of, Next::Run));
-        };
-        let now = self.parts.clock.now();
-        let mut after = row.clone();
-        if row.page.is_none() && self.has_ended(&row.shop).await? {
-            after.next_at = now.plus(self.period());
-            after.failing_since = None;
-            after.last_error = Some(ENDED.to_owned());
-            self.save(&after).await?;
-            return Ok((of, Next::Run));
+    ) -> Option<(Asked, Reconciliation)> {
+        if row.source == Source::Storefront.into_str() {
+            let connection = connections.storefront(&row.connection)?;
+            let client = self.clients.storefront(connection)?;
+            return Some((Asked::Storefront(connection.clone(), client), row));
         }
+        let connection = connections.payment(&row.connection)?;
+        let client = self.clients.payment_of(connection)?;
+        let client = client.of_account(connection.account.clone());
+        Some((Asked::Payment(connection.clone(), client), row))
+    }
+
+    /// Asks for the next page of a run, or for the first one of a new run.
+    async fn answered(&self, (asked, row): (Asked, Reconciliation), now: Timestamp) -> Answered {
+        let mut after = row.clone();
         if row.run_until.is_none() {
             after.begun_at = Some(now);
             (after.compared, after.found) = (0, 0);
+            after.last_error = None;
         }
         let until = row.run_until.unwrap_or_else(|| now.minus(ON_ITS_WAY));
         let period = Period {
@@ -277,73 +341,77 @@ impl Reconciler {
             Asked::Payment(_, api) => api.events(period, page).await,
         };
         crash_point::reach(Point::ReconcileAsked).await;
-        match answer {
-            Ok(page) => self
-                .store(asked, page, period, (row, after))
-                .await
-                .map(|next| (of, next)),
-            Err(failure) => {
-                let failures = self.failures.get(&of).copied().unwrap_or_default();
-                self.failed(&failure, failures, after).await?;
-                Ok((of, Next::Retry))
-            }
+        Answered {
+            of: target(&row),
+            before: row,
+            after,
+            period,
+            asked,
+            answer,
         }
     }
 
-    fn asked(&self, connections: &Registry, row: &Reconciliation) -> Option<Asked> {
-        if row.source == Source::Storefront.into_str() {
-            let connection = connections.storefront(&row.connection)?;
-            let client = self.clients.storefront(connection)?;
-            return Some(Asked::Storefront(connection.clone(), client));
-        }
-        let connection = connections.payment(&row.connection)?;
-        let client = self.clients.payment_of(connection)?;
-        let client = client.of_account(connection.account.clone());
-        Some(Asked::Payment(connection.clone(), client))
+    /// Stores what a target has answered. What cannot be stored of one is no reason to leave out the others.
+    async fn record(&self, answered: Answered) -> sql::Result<Next> {
+        let failures = self.failures.get(&answered.of).copied().unwrap_or_default();
+        let after = answered.after.clone();
+        let failed = match answered.answer {
+            Ok(page) => {
+                let rows = (answered.before, answered.after);
+                match self
+                    .store(&answered.asked, page, answered.period, rows)
+                    .await
+                {
+                    Ok(next) => return Ok(next),
+                    Err(error) if is_outage(&error) => return Err(error),
+                    Err(error) => Failed::of_ours(&error),
+                }
+            }
+            Err(failure) => Failed::of_provider(&failure, &answered.asked),
+        };
+        self.failed(failed, failures, after).await?;
+        Ok(Next::Retry)
     }
 
     async fn store(
         &self,
-        asked: Asked,
+        asked: &Asked,
         page: Page,
         period: Period,
         (before, mut row): (Reconciliation, Reconciliation),
     ) -> sql::Result<Next> {
         let context = self.context();
         let now = self.parts.clock.now();
+        // By the provider's clock too everything before this time has had the time to come.
+        let by_its_clock = page.answered_at.map(|at| at.minus(ON_ITS_WAY));
+        let until = by_its_clock.map_or(period.until, |at| at.min(period.until));
         let mut listed = Vec::with_capacity(page.bodies.len());
         let mut unread = 0_u64;
         for body in &page.bodies {
-            let it = match &asked {
-                Asked::Storefront(of, _) => flow::order(&context, of, &row.shop, body),
+            let it = match asked {
+                Asked::Storefront(of, _) => flow::order(&context, of, &row.shop, body).map(Some),
                 Asked::Payment(of, _) => flow::event(&context, of, body),
             };
             match it {
-                Ok(it) => listed.push(it),
+                Ok(it) => listed.extend(it.filter(|it| it.changed_at() <= until)),
                 Err(_) => unread += 1,
             }
         }
         if unread > 0 {
-            tracing::warn!(
-                connection = row.connection,
-                shop = row.shop,
-                unread,
-                "a provider lists what cannot be read; it is left out"
-            );
+            row.last_error = Some(format!(
+                "{unread} of what it lists cannot be read, and is left out"
+            ));
         }
         row.compared += i64::try_from(page.bodies.len()).unwrap_or(i64::MAX);
-        row.failing_since = None;
-        row.last_error = None;
         row.page.clone_from(&page.next);
-        // What the provider dates later than it could have answered is not compared yet.
-        let by_its_clock = page.answered_at.map(|at| at.minus(ON_ITS_WAY));
-        let until = by_its_clock.map_or(period.until, |at| at.min(period.until));
         if page.next.is_some() {
-            row.run_until = Some(before.run_until.unwrap_or(until));
+            row.run_until = Some(until);
+            row.next_at = now.plus(page.rest);
         } else {
-            row.confirmed_until = row.confirmed_until.max(before.run_until.unwrap_or(until));
+            row.confirmed_until = row.confirmed_until.max(until);
             row.run_until = None;
             row.ended_at = Some(now);
+            row.failing_since = None;
             row.next_at = now.plus(self.period());
         }
         let cause = self.causes(&before, now).await?;
@@ -393,10 +461,12 @@ impl Reconciler {
         let since = row.confirmed_until.minus(OVERLAP);
         let summary = refused_deliveries::summary(&self.parts.db, since).await?;
         let mut last = BTreeMap::new();
-        for it in summary
-            .iter()
-            .filter(|it| it.source == row.source && it.connection == named)
-        {
+        // Strangers who sign nothing keep nothing away.
+        let is_its = |it: &&Summary| {
+            let is_signed = it.signature != "missing" || !it.header.is_empty();
+            it.source == row.source && it.connection == named && is_signed
+        };
+        for it in summary.iter().filter(is_its) {
             let cause = match it.reason.as_str() {
                 "unavailable" | "share" => Cause::Outage,
                 _ => Cause::Refused,
@@ -405,8 +475,9 @@ impl Reconciler {
             *at = (*at).max(it.last_at);
         }
         let usual = self.period().saturating_mul(2).saturating_add(GAP);
-        let ended = row.ended_at.filter(|at| now.since(*at) > usual);
-        let ended = ended.filter(|_| self.parts.config.reconcile.is_some());
+        // What was not asked because the provider did not answer, or because of a pause, says nothing of us.
+        let is_ours = self.parts.config.reconcile.is_some() && row.last_error.is_none();
+        let ended = row.ended_at.filter(|at| is_ours && now.since(*at) > usual);
         Ok(move |changed_at: Timestamp| {
             let since = |cause: Cause| last.get(&cause).is_some_and(|at| *at >= changed_at);
             if since(Cause::Refused) {
@@ -419,10 +490,10 @@ impl Reconciler {
         })
     }
 
-    /// Notes why a provider could not be asked, and when it is asked again.
+    /// Notes why a provider could not be compared, and when it is asked again.
     async fn failed(
         &self,
-        failure: &CallFailure,
+        failed: Failed,
         failures: u32,
         mut row: Reconciliation,
     ) -> sql::Result<()> {
@@ -430,18 +501,23 @@ impl Reconciler {
         let pause = FIRST_RETRY
             .saturating_mul(1 << failures.min(10))
             .min(LAST_RETRY);
-        let asked = match failure {
-            CallFailure::Timeout { retry_after, .. } => *retry_after,
-            _ => None,
+        let pause = match failed.retry_after {
+            Some(asked) if failures == 0 => asked.clamp(LEAST_RETRY, LAST_RETRY),
+            Some(asked) => asked.clamp(pause, LAST_RETRY),
+            None => pause,
         };
-        // A page that the provider does not know any more is the end of this run, and the next one begins anew.
-        if failure.is_final() && row.page.is_some() {
-            row.page = None;
-            row.run_until = None;
+        // The provider may not know the page any more, so the next run begins anew.
+        if failed.is_final {
+            (row.page, row.run_until) = (None, None);
         }
-        row.next_at = now.plus(asked.unwrap_or(pause).min(LAST_RETRY));
-        row.failing_since.get_or_insert(now);
-        row.last_error = Some(failure.to_string());
+        row.next_at = now.plus(pause);
+        row.last_error = Some(failed.why);
+        if failed.has_no_list {
+            row.next_at = now.plus(ENDED_PAUSE);
+            row.failing_since = None;
+        } else {
+            row.failing_since.get_or_insert(now);
+        }
         self.save(&row).await
     }
 
@@ -478,9 +554,56 @@ const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// When a target is asked next.
 enum Next {
+    /// After this pause, for the next page.
     Page(Duration),
+    /// For a new run, when its row says.
     Run,
+    /// Again, when its row says.
     Retry,
+}
+
+/// Why a target was not compared.
+struct Failed {
+    why: String,
+    retry_after: Option<Duration>,
+    is_final: bool,
+    /// An API that somebody has written for Waybill need not have a list of what changed.
+    has_no_list: bool,
+}
+
+impl Failed {
+    fn of_provider(failure: &CallFailure, asked: &Asked) -> Self {
+        let is_ours = match asked {
+            Asked::Storefront(of, _) => of.profile.api_names_shop(),
+            Asked::Payment(of, _) => !of.profile.thin_events,
+        };
+        let has_no_list = is_ours && failure.status() == Some(404);
+        let why = if has_no_list {
+            "not asked: its API has no list of what changed".to_owned()
+        } else {
+            failure.to_string()
+        };
+        let retry_after = match failure {
+            CallFailure::Timeout { retry_after, .. } => *retry_after,
+            _ => None,
+        };
+        Failed {
+            why,
+            retry_after,
+            is_final: failure.is_final(),
+            has_no_list,
+        }
+    }
+
+    fn of_ours(error: &sql::Error) -> Self {
+        tracing::warn!(%error, "what a provider lists could not be stored");
+        Failed {
+            why: "what it lists could not be stored; the log of the worker says why".to_owned(),
+            retry_after: None,
+            is_final: false,
+            has_no_list: false,
+        }
+    }
 }
 
 fn target(row: &Reconciliation) -> Target {
@@ -497,6 +620,10 @@ fn target(row: &Reconciliation) -> Target {
 fn targets(connections: &Registry) -> BTreeSet<Target> {
     let mut targets = BTreeSet::new();
     for connection in connections.storefronts().filter(|it| it.api.is_some()) {
+        // Where the address is the shop, the orders of one would be taken for those of another.
+        if connection.shops.len() > 1 && !connection.profile.api_names_shop() {
+            continue;
+        }
         let own = connection.shops.iter().filter(|shop| {
             let bound = connections.of_shop(shop);
             bound.name == connection.name
@@ -507,7 +634,9 @@ fn targets(connections: &Registry) -> BTreeSet<Target> {
             shop: shop.clone(),
         }));
     }
-    for connection in connections.payments().filter(|it| it.api.is_some()) {
+    // Where a header has the id of an event, the API's event has another one.
+    let payments = connections.payments().filter(|it| it.profile.id.is_none());
+    for connection in payments.filter(|it| it.api.is_some()) {
         targets.insert(Target {
             source: Source::Payment,
             connection: connection.name.clone(),

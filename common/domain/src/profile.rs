@@ -32,8 +32,12 @@ pub struct StorefrontProfile {
 /// What a storefront's API is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorefrontApi {
-    /// Everything; the access token stands in this header.
-    Rest { token_header: &'static str },
+    /// Everything; the access token stands in this header. `names_shop`: a header names the shop, so one address is good for
+    /// several shops. Without it the address is that of one shop.
+    Rest {
+        token_header: &'static str,
+        names_shop: bool,
+    },
     /// Which orders changed, for reconciliation, and nothing else. The token is the consumer key and the consumer secret
     /// with a colon between.
     WooCommerce,
@@ -211,6 +215,7 @@ const fn generic() -> StorefrontProfile {
         },
         api: StorefrontApi::Rest {
             token_header: OWN_TOKEN_HEADER,
+            names_shop: true,
         },
         setup: Setup {
             page: "the settings of webhooks at the storefront",
@@ -254,6 +259,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
         rate: BUSY,
         api: StorefrontApi::Rest {
             token_header: "X-Shopify-Access-Token",
+            names_shop: false,
         },
         setup: Setup {
             page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
@@ -394,6 +400,12 @@ pub fn names() -> Vec<&'static str> {
 impl StorefrontProfile {
     pub fn named(name: &str) -> Option<&'static Self> {
         STOREFRONTS.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// Whether its API says of which shop an order is, where a connection has several.
+    pub fn api_names_shop(&self) -> bool {
+        let names_shop = matches!(self.api, StorefrontApi::Rest { names_shop, .. } if names_shop);
+        names_shop && self.headers.shop.is_some()
     }
 
     /// Our name for a topic of this provider.

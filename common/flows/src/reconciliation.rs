@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use config::connection::{PaymentConnection, StorefrontConnection};
-use domain::job::Source;
+use domain::job::{Kind, Source};
 use domain::order::record::{Record, Version};
 use domain::order::{Order, OrderKey, Topic};
 use domain::reconciliation::{Cause, age};
@@ -32,7 +32,13 @@ pub struct Listed {
     changed_at: Timestamp,
     /// Of an order that can be read: which version it is.
     order: Option<(OrderKey, Version)>,
-    note: Option<&'static str>,
+}
+
+impl Listed {
+    /// When it changed at the provider.
+    pub fn changed_at(&self) -> Timestamp {
+        self.changed_at
+    }
 }
 
 /// An order of a storefront's API.
@@ -64,7 +70,6 @@ pub fn order(
         changed_at: version.map_or(now, |it| Timestamp(it.at)),
         job,
         order,
-        note: None,
     })
 }
 
@@ -75,12 +80,12 @@ fn version(body: &[u8], now: Timestamp) -> Option<Version> {
     (version.at > 0).then_some(version)
 }
 
-/// An event of a payment provider's API.
+/// An event of a payment provider's API. None: nothing would follow from it.
 pub fn event(
     context: &Context<'_>,
     connection: &PaymentConnection,
     event: &RawValue,
-) -> Result<Listed, Unreadable> {
+) -> Result<Option<Listed>, Unreadable> {
     let text = of_account(event.get(), connection.account.as_deref());
     let read = body::payment(&text)?;
     let (Some(id), Some(kind)) = (read.id.clone(), read.kind.clone()) else {
@@ -89,16 +94,18 @@ pub fn event(
     if !is_visible(&id, LONGEST_ID) || !is_topic(&kind) {
         return Err(Unreadable::Envelope);
     }
+    if Kind::of(Source::Payment, &kind).is_none() {
+        return Ok(None);
+    }
     let now = context.clock.now();
     let changed_at = read.created.map_or(now, Timestamp::from_unix_seconds);
     let new = deliveries::job(context.clock.id(), now, Source::Payment, kind, text);
     let made = deliveries::event(connection, &read, id, new);
-    Ok(Listed {
+    Ok(made.not_understood.is_none().then_some(Listed {
         job: made.job,
         changed_at,
         order: None,
-        note: made.not_understood,
-    })
+    }))
 }
 
 /// The event with the account that it is of. An API that is asked for the events of one account need not name it.
@@ -145,11 +152,6 @@ pub async fn store(
     missing.retain(|it| ids.fresh.contains(&it.job.id));
     let new: Vec<&NewJob> = missing.iter().map(|it| &it.job).collect();
     jobs::insert(tx, &new).await?;
-    for it in &missing {
-        if let Some(note) = it.note {
-            jobs::note(tx, it.job.id, note).await?;
-        }
-    }
     let found: Vec<Reconciled> = missing
         .into_iter()
         .map(|it| Reconciled {

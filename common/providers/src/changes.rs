@@ -58,16 +58,12 @@ impl Page {
 }
 
 impl Provider {
-    /// Sends a request for a page once, and reads the JSON of its answer. Only an open breaker keeps it back, and how it
-    /// ends does not open one.
+    /// Sends a request for a page once, and reads the JSON of its answer. How it ends opens no breaker.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         operation: &'static str,
         ask: impl Future<Output = Result<Response, CallFailure>>,
     ) -> Result<(T, HeaderMap), CallFailure> {
-        if self.is_left_alone() {
-            return Err(CallFailure::Paused(self.name));
-        }
         let begun = Instant::now();
         let read = async {
             let response = ask.await?;
@@ -84,6 +80,13 @@ impl Provider {
         let outcome = answer.as_ref().err().map_or("ok", CallFailure::outcome);
         count(self.name, operation, outcome, begun.elapsed());
         answer
+    }
+}
+
+impl Provider {
+    /// The failure of a page after which there is another one that cannot be asked for.
+    pub(crate) fn unnamed_page(&self) -> CallFailure {
+        self.refused("it does not say how to ask for the next page".to_owned())
     }
 }
 
@@ -112,23 +115,41 @@ pub(crate) fn with_query(url: &str, query: &[(&str, String)]) -> String {
     Url::parse_with_params(url, query).map_or_else(|_| url.to_owned(), String::from)
 }
 
+/// There is a next page, and nothing says how to ask for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotNamed;
+
 /// The `page_info` of the next page, which the header `Link` has (RFC 8288). The address itself is not followed: it could
 /// lead elsewhere, and the token would go along.
-pub(crate) fn next_of_link(headers: &HeaderMap) -> Option<String> {
-    let links = text(headers, LINK.as_str())?;
-    let next = links.split(',').find(|link| {
+pub(crate) fn next_of_link(headers: &HeaderMap) -> Result<Option<String>, NotNamed> {
+    let links = headers.get_all(LINK).into_iter();
+    let mut links = links
+        .filter_map(|it| it.to_str().ok())
+        .flat_map(|it| it.split(','));
+    let next = links.find(|link| {
         let (_, parameters) = link.split_once('>').unwrap_or_default();
         parameters
             .split(';')
             .any(|it| matches!(it.trim(), r#"rel="next""# | "rel=next"))
-    })?;
-    let (address, _) = next.trim().strip_prefix('<')?.split_once('>')?;
-    let base = Url::parse("http://provider.invalid/").ok()?;
-    let address = base.join(address).ok()?;
-    let mut given = address.query_pairs();
-    given
-        .find(|(name, _)| name == "page_info")
-        .map(|(_, value)| value.into_owned())
+    });
+    let Some(next) = next else {
+        return Ok(None);
+    };
+    let address = next
+        .trim()
+        .strip_prefix('<')
+        .and_then(|it| it.split_once('>'));
+    let base = Url::parse("http://provider.invalid/").ok();
+    let address = base
+        .zip(address)
+        .and_then(|(base, (address, _))| base.join(address).ok());
+    let place = address.as_ref().and_then(|address| {
+        let mut given = address.query_pairs();
+        given.find(|(name, _)| name == "page_info")
+    });
+    place
+        .map(|(_, value)| Some(value.into_owned()))
+        .ok_or(NotNamed)
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl Storefront {
                 clock,
             ),
             credential: match profile.api {
-                StorefrontApi::Rest { token_header } => Credential::Header(token_header),
+                StorefrontApi::Rest { token_header, .. } => Credential::Header(token_header),
                 StorefrontApi::WooCommerce => Credential::Basic,
             },
             shop_header: profile.headers.shop,

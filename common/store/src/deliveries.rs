@@ -40,8 +40,10 @@ pub async fn latest(db: &Db) -> Result<Vec<(String, Timestamp)>> {
     const LOOKED_AT: i64 = 10_000;
     db.query(
         "select source, max(created_at) as latest
-         from (select id, source, created_at from deliveries order by id desc limit $1) as newest
-         where source <> 'internal' and (select job_id from reconciled_deliveries where job_id = newest.id) is null
+         from (select source, created_at from deliveries
+               where (select job_id from reconciled_deliveries where job_id = deliveries.id) is null
+               order by id desc limit $1) as newest
+         where source <> 'internal'
          group by source
          order by source",
     )
@@ -132,10 +134,10 @@ pub async fn is_silent(db: &Db, sender: &Sender, since: Timestamp) -> Result<Opt
     let came = db
         .query(
             "select 1 as one
-             from (select id, source, connection from deliveries where id >= $1 order by id desc limit $2) as newest
-             where source = $3 and connection is null
-               and not exists (select 1 from reconciled_deliveries where job_id = newest.id)
-             limit 1",
+             from (select source, connection from deliveries
+                   where id >= $1 and (select job_id from reconciled_deliveries where job_id = deliveries.id) is null
+                   order by id desc limit $2) as newest
+             where source = $3 and connection is null limit 1",
         )
         .bind(first_id(since))
         .bind(NEWEST)
@@ -143,7 +145,9 @@ pub async fn is_silent(db: &Db, sender: &Sender, since: Timestamp) -> Result<Opt
     if came.is_any().await? {
         return Ok(Some(false));
     }
-    let more = "select id from deliveries where id >= $1 order by id desc limit 1 offset $2";
+    let more = "select id from deliveries
+                where id >= $1 and (select job_id from reconciled_deliveries where job_id = deliveries.id) is null
+                order by id desc limit 1 offset $2";
     let more = db.query(more).bind(first_id(since)).bind(NEWEST - 1);
     Ok((!more.is_any().await?).then_some(true))
 }
@@ -167,10 +171,11 @@ pub async fn came(
     db.query(
         "select count(*) as came from (
              select 1 as one
-             from (select id, source, connection from deliveries where id >= $1 and id < $2 order by id limit $3) as period
-             where source = $4 and connection is null
-               and not exists (select 1 from reconciled_deliveries where job_id = period.id)
-             limit $5) as counted",
+             from (select source, connection from deliveries
+                   where id >= $1 and id < $2
+                     and (select job_id from reconciled_deliveries where job_id = deliveries.id) is null
+                   order by id limit $3) as period
+             where source = $4 and connection is null limit $5) as counted",
     )
     .bind(first_id(from))
     .bind(first_id(until))

@@ -182,7 +182,7 @@ pub async fn hasten(
 ) -> Result<()> {
     tx.query(
         "update reconciliations set next_at = $4, revision = revision + 1
-         where source = $1 and connection = $2 and next_at > $4 and begun_at < $3",
+         where source = $1 and connection = $2 and next_at > $4 and (begun_at is null or begun_at < $3)",
     )
     .bind(source.into_str())
     .bind(connection)
@@ -324,13 +324,14 @@ macro_rules! reconciled {
     };
 }
 
-/// The newest that were found, at most `limit`.
-pub async fn newest(db: &Db, limit: i64) -> Result<Vec<Reconciled>> {
+/// The newest that were found, of a connection if one is named, at most `limit`.
+pub async fn newest(db: &Db, connection: Option<&str>, limit: i64) -> Result<Vec<Reconciled>> {
     db.query(concat!(
         reconciled!(),
-        " order by found_at desc, job_id desc limit $1"
+        " where $2 = '' or connection = $2 order by found_at desc, job_id desc limit $1"
     ))
     .bind(limit)
+    .bind(connection.unwrap_or_default())
     .all(Reconciled::from_row)
     .await
 }

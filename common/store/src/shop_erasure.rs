@@ -70,7 +70,7 @@ pub async fn is_in_use(db: &Db, shop: &str, since: Timestamp) -> Result<bool> {
         "select jobs.id from jobs join deliveries on deliveries.id = jobs.id
          where jobs.id >= $1 and jobs.shop = $2 and jobs.queue = 'orders'
            and deliveries.source = 'storefront'
-           and not exists (select 1 from reconciled_deliveries where job_id = jobs.id)
+           and coalesce(deliveries.external_id, '') not like 'reconciled/%'
          limit 1",
     )
     .bind(first_id(since))

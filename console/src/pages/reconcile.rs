@@ -61,19 +61,21 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 pub async fn found(visit: Visit<Reader>) -> Result<Response, Error> {
-    let table = reconciliations::newest(visit.db(), MOST).await?.table(&[
-        ("Found", &|it| Cell::time(it.found_at)),
-        ("Changed", &|it| Cell::time(it.changed_at)),
-        ("Late", &|it| {
-            Cell::text(shown::took(it.found_at.0 - it.changed_at.0))
-        }),
-        ("Kind", &|it| {
-            Cell::link(it.kind.as_str(), shown::job(it.job_id))
-        }),
-        ("Connection", &|it| Cell::text(it.connection.as_str())),
-        ("Shop", &|it| Cell::text(it.shop.as_str())),
-        ("Likely cause", &|it| Cell::text(it.cause.in_words())),
-    ]);
+    let table = reconciliations::newest(visit.db(), None, MOST)
+        .await?
+        .table(&[
+            ("Found", &|it| Cell::time(it.found_at)),
+            ("Changed", &|it| Cell::time(it.changed_at)),
+            ("Late", &|it| {
+                Cell::text(shown::took(it.found_at.0 - it.changed_at.0))
+            }),
+            ("Kind", &|it| {
+                Cell::link(it.kind.as_str(), shown::job(it.job_id))
+            }),
+            ("Connection", &|it| Cell::text(it.connection.as_str())),
+            ("Shop", &|it| Cell::text(it.shop.as_str())),
+            ("Likely cause", &|it| Cell::text(it.cause.in_words())),
+        ]);
     let listing = Listing {
         here: HERE,
         title: "What never came",

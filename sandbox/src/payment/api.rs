@@ -95,16 +95,18 @@ struct OfPeriod {
 }
 
 /// Lists events, the newest first.
-async fn events(State(payment): State<Payment>, Query(of): Query<OfPeriod>) -> Answer {
+async fn events(
+    State(payment): State<Payment>,
+    Query(of): Query<OfPeriod>,
+) -> Result<impl IntoResponse, Error> {
     let period = of.from.unwrap_or(i64::MIN)..=of.until.unwrap_or(i64::MAX);
     let limit = of.limit.unwrap_or(10).clamp(1, 100);
     let listed = payment.events(&period, of.starting_after.as_deref(), limit);
     let after = of.starting_after.unwrap_or_default();
     let listed = listed.ok_or_else(|| Error::unknown("event", &after, "starting_after"));
     let (data, has_more) = listed?;
-    Ok(Json(json!({
-        "object": "list", "url": "/v1/events", "has_more": has_more, "data": data,
-    })))
+    let list = json!({"object": "list", "url": "/v1/events", "has_more": has_more, "data": data});
+    Ok(([(header::DATE, payment.date())], Json(list)))
 }
 
 async fn invoice(State(payment): State<Payment>, Path(id): Path<String>) -> Answer {

@@ -245,6 +245,11 @@ impl Payment {
         done
     }
 
+    /// The time as the header `Date` has it.
+    fn date(&self) -> String {
+        self.clock.now().to_http_date()
+    }
+
     /// Lists an event that a test has made.
     pub fn remember(&self, event: Delivery) {
         lock(&self.ledger).remember(event);

@@ -1,6 +1,8 @@
 //! The storefront's API over HTTP. `X-Storefront-Shop-Domain` names the shop; the real storefront
 //! has a host for each shop instead.
 
+use std::time::Duration;
+
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -188,10 +190,20 @@ async fn changed(
 
 #[derive(Deserialize)]
 struct Modified {
-    modified_after: Option<Timestamp>,
-    modified_before: Option<Timestamp>,
+    modified_after: Option<String>,
+    modified_before: Option<String>,
     per_page: Option<usize>,
     page: Option<usize>,
+}
+
+/// How the shop's WordPress reads a time: one with a zone becomes the shop's own time, which is then compared with times in
+/// GMT. The shop is two hours east of there.
+fn woocommerce_time(text: &str) -> Option<Timestamp> {
+    const EAST: Duration = Duration::from_hours(2);
+    match text.strip_suffix('Z') {
+        Some(_) => text.parse().ok().map(|at: Timestamp| at.plus(EAST)),
+        None => format!("{text}Z").parse().ok(),
+    }
 }
 
 /// Lists orders as `WooCommerce` does: an array, with pages that are counted, and without what changed at one of the two
@@ -202,9 +214,13 @@ async fn woocommerce(
     headers: HeaderMap,
 ) -> Response {
     let place = Place {
-        from: query.modified_after.unwrap_or(Timestamp(i64::MIN)),
+        from: query
+            .modified_after
+            .and_then(|it| woocommerce_time(&it))
+            .unwrap_or(Timestamp(i64::MIN)),
         until: query
             .modified_before
+            .and_then(|it| woocommerce_time(&it))
             .map_or(Timestamp(i64::MAX), |it| Timestamp(it.0 - 1)),
         after: i64::MAX,
     };

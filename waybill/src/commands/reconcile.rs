@@ -11,7 +11,6 @@ use operators::reconciliation::{self as flow, Refused};
 use platform::clock::Clock;
 use platform::{shutdown, terminal, zone};
 use serde::Serialize;
-use store::leases;
 use store::reconciliations::{self, Reconciled, Reconciliation};
 use store::sql::Db;
 use tokio::time::{Instant, sleep};
@@ -21,7 +20,7 @@ use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
 use crate::table::{self, Rows as _, or_none};
 
-/// How long nothing may happen before it is asked whether anybody works.
+/// How long nothing may happen before it is clear that nobody asks.
 const PATIENCE: Duration = Duration::from_secs(40);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
@@ -72,13 +71,13 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
             }
             wait(db, connection, now).await?;
         }
-        let mut shown = Shown {
+        let shown = Shown {
             compared: of(reconciliations::all(db).await?, connection),
-            found: reconciliations::newest(db, arguments.limit).await?,
+            found: reconciliations::newest(db, connection, arguments.limit).await?,
         };
-        shown
-            .found
-            .retain(|it| connection.is_none_or(|name| it.connection == name));
+        if let Some(name) = connection.filter(|_| shown.compared.is_empty()) {
+            return Err(Refused::Unknown(name.to_owned()).into());
+        }
         let now = clock.now();
         table::show(arguments.json, &shown, || text(&shown, now))?;
         let failing = shown.compared.iter().find(|it| it.failing_since.is_some());
@@ -102,26 +101,32 @@ async fn wait(db: &Db, connection: Option<&str>, asked: Timestamp) -> Result<()>
     let mut before = (0, 0);
     loop {
         let all = of(reconciliations::all(db).await?, connection);
-        let is_over = |it: &&Reconciliation| it.run_until.is_none() && it.next_at > asked;
-        let over = all.iter().filter(is_over).count();
+        let is_over = |it: &Reconciliation| {
+            let has_ended = it.run_until.is_none() || it.failing_since.is_some();
+            has_ended && it.next_at > asked
+        };
+        let left: Vec<&Reconciliation> = all.iter().filter(|it| !is_over(it)).collect();
         let compared: i64 = all.iter().map(|it| it.compared).sum();
-        if over == all.len() {
+        if left.is_empty() {
             terminal::over("");
             return Ok(());
         }
-        if before != (over, compared) {
-            (before, moved) = ((over, compared), Instant::now());
+        if before != (left.len(), compared) {
+            (before, moved) = ((left.len(), compared), Instant::now());
         }
         let found: i64 = all.iter().map(|it| it.found).sum();
         terminal::over(&format!(
-            "{over} of {} compared: {compared} orders and events, {found} of them never came",
+            "{} of {} are left: {compared} orders and events compared, {found} of them never came",
+            left.len(),
             all.len()
         ));
-        if moved.elapsed() > PATIENCE && !is_worked_on(db).await? {
+        if moved.elapsed() > PATIENCE {
             terminal::over("");
+            let names: Vec<String> = left.iter().map(|it| name(it)).collect();
             bail!(
-                "no process works, so nobody is asked now; it is done when one does: `waybill serve`, or `waybill worker \
-                 orders` and `waybill worker payments`"
+                "nobody asks {}: does a process work that has the API's token (`waybill serve`, or `waybill worker orders` \
+                 and `waybill worker payments`)? It is done when one does",
+                names.join(", ")
             );
         }
         tokio::select! {
@@ -133,16 +138,6 @@ async fn wait(db: &Db, connection: Option<&str>, asked: Timestamp) -> Result<()>
             () = sleep(LOOK_AGAIN) => {}
         }
     }
-}
-
-async fn is_worked_on(db: &Db) -> Result<bool> {
-    let now = Clock::system().now();
-    for lease in [leases::RECONCILE_STOREFRONTS, leases::RECONCILE_PAYMENTS] {
-        if leases::is_held(db, lease, now).await? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 fn text(shown: &Shown, now: Timestamp) -> String {

@@ -187,9 +187,12 @@ fn each_provider_has_the_rules_of_its_documents() {
     use Bodies::{Enveloped, Plain, WooCommerce};
     use Scheme::{Body, Standard, Timed};
     use Shop::{Domain, Url};
-    let rest = |token_header| StorefrontApi::Rest { token_header };
-    let ours = rest("X-Storefront-Access-Token");
-    let shopify = rest("X-Shopify-Access-Token");
+    let rest = |token_header, names_shop| StorefrontApi::Rest {
+        token_header,
+        names_shop,
+    };
+    let ours = rest("X-Storefront-Access-Token", true);
+    let shopify = rest("X-Shopify-Access-Token", false);
     let said = STOREFRONTS.map(|it| {
         let says = (it.setup.on_failures.is_some(), it.setup.beware.is_some());
         let reads = (it.scheme, it.bodies, it.shop);

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{Credential, Storefront};
 use crate::CallFailure;
-use crate::changes::{PAGE, Page, Period, next_of_link, with_query};
+use crate::changes::{NotNamed, PAGE, Page, Period, next_of_link, with_query};
 
 /// The name of the operation in the metrics of calls.
 const OPERATION: &str = "changed orders";
@@ -56,7 +56,8 @@ impl Storefront {
             .get(with_query(&self.url("orders.json"), &query));
         let ask = self.provider.send(self.headers(request, Some(shop)));
         let (Orders { orders }, headers) = self.provider.page(OPERATION, ask).await?;
-        Ok(Page::new(orders, next_of_link(&headers), &headers))
+        let next = next_of_link(&headers).map_err(|NotNamed| self.provider.unnamed_page())?;
+        Ok(Page::new(orders, next, &headers))
     }
 
     /// Orders of the REST API of `WooCommerce`. Its pages are counted, so an order that changes meanwhile would move others
@@ -68,11 +69,12 @@ impl Storefront {
         page: Option<&str>,
     ) -> Result<Page, CallFailure> {
         let (from, number) = page.and_then(place).unwrap_or((period.from, 1));
-        // The API leaves out what changed at this time itself.
+        // The API leaves out what changed at these times themselves.
         let after = Timestamp(from.0 - SECOND);
+        let before = Timestamp(period.until.0 + SECOND);
         let query = [
-            ("modified_after", after.to_string()),
-            ("modified_before", period.until.to_string()),
+            ("modified_after", without_zone(after)),
+            ("modified_before", without_zone(before)),
             ("dates_are_gmt", "true".to_owned()),
             ("orderby", "modified".to_owned()),
             ("order", "asc".to_owned()),
@@ -86,16 +88,21 @@ impl Storefront {
         let ask = self.provider.send(self.headers(request, Some(shop)));
         let (orders, headers) = self.provider.page(OPERATION, ask).await?;
         let orders: Vec<Box<RawValue>> = orders;
-        let last = orders.last().and_then(|order| modified(order));
-        let next = last.filter(|_| orders.len() >= PAGE).map(|last| {
-            if last > from {
-                format!("{} 1", last.0)
-            } else {
-                format!("{} {}", from.0, number + 1)
-            }
-        });
+        let last = orders.last().filter(|_| orders.len() >= PAGE);
+        let next = match last.map(|order| modified(order)) {
+            None => None,
+            Some(None) => return Err(self.provider.unnamed_page()),
+            Some(Some(last)) if last > from => Some(format!("{} 1", last.0)),
+            Some(Some(_)) => Some(format!("{} {}", from.0, number + 1)),
+        };
         Ok(Page::new(orders, next, &headers))
     }
+}
+
+/// A time in GMT. One with a zone would be turned into the shop's own time, and then compared with times in GMT.
+fn without_zone(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.split('.').next().unwrap_or_default().to_owned()
 }
 
 /// From when on, and which page from there.

@@ -75,7 +75,7 @@ fn storefronts() -> String {
             name(names.shop),
             profile.duplicate_status.to_string(),
             match profile.api {
-                StorefrontApi::Rest { token_header } => code(token_header),
+                StorefrontApi::Rest { token_header, .. } => code(token_header),
                 StorefrontApi::WooCommerce => "user and password".to_owned(),
             },
         ]

@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use domain::attention::Condition;
+use domain::pause::{Provider, Target};
 use operators::attention::look;
-use sandbox::{Answer, Fault};
+use operators::connections::remove;
+use platform::clock::Clock;
+use sandbox::{Answer, Fault, STOREFRONT_TOKEN};
+use store::reconciliations;
 
-use super::{RUN, World, known, rounds};
+use super::{RUN, World, known, rounds, sandbox_at};
+use crate::both::connections::{SECRET_A, add, api, by, knows, storefront, with_connections};
+use crate::support::{START, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_cannot_be_asked_is_asked_later_from_where_it_was() {
@@ -15,7 +21,6 @@ async fn a_provider_that_cannot_be_asked_is_asked_later_from_where_it_was() {
         (Fault::Status(403), "403; check STOREFRONT_API_TOKEN"),
         (Fault::Html, "answered 502"),
         (Fault::Status(500), "answered 500"),
-        (Fault::Status(404), "answered 404"),
     ] {
         let mut world = World::start().await;
         let before = world.row("storefront").await.confirmed_until;
@@ -42,7 +47,7 @@ async fn a_provider_that_cannot_be_asked_is_asked_later_from_where_it_was() {
         assert!(fails(&world).await);
         injector.clear_faults();
         world.pass(RUN);
-        rounds(&mut world.reconciler).await;
+        rounds(&world.service, &mut world.reconciler).await;
         world.service.settled().await;
         assert!(known(&world.service, 1).await, "{fault}");
         let row = world.row("storefront").await;
@@ -74,10 +79,10 @@ async fn a_limit_is_kept_as_the_provider_says_it() {
         "{row:?}"
     );
     world.pass(Duration::from_secs(76));
-    rounds(&mut world.reconciler).await;
+    rounds(&world.service, &mut world.reconciler).await;
     assert!(world.found().await.is_empty());
     world.pass(Duration::from_secs(2));
-    rounds(&mut world.reconciler).await;
+    rounds(&world.service, &mut world.reconciler).await;
     assert_eq!(world.found().await.len(), 1);
     world.stop().await;
 }
@@ -99,7 +104,7 @@ async fn a_page_that_the_provider_forgot_is_asked_for_from_the_beginning() {
     };
     injector.answer_next(1, gone);
     for _ in 0..3 {
-        rounds(&mut world.reconciler).await;
+        rounds(&world.service, &mut world.reconciler).await;
         world.pass(Duration::from_mins(2));
     }
     world.reconciled().await;
@@ -123,7 +128,7 @@ async fn a_provider_whose_clock_is_behind_loses_nothing() {
         body: format!(r#"{{"orders":[{orders}]}}"#),
     };
     injector.answer_next(1, answer(String::new()));
-    rounds(&mut world.reconciler).await;
+    rounds(&world.service, &mut world.reconciler).await;
     let row = world.row("storefront").await;
     assert!(row.confirmed_until < theirs, "{row:?}");
     world.has(&super::order_at(
@@ -134,4 +139,138 @@ async fn a_provider_whose_clock_is_behind_loses_nothing() {
     world.run_later().await;
     assert!(known(&world.service, 1).await);
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_whose_clock_is_ahead_alarms_nobody() {
+    let mut world = World::start().await;
+    world.pass(RUN);
+    // Its newest order was made a minute ago by its clock, which is five minutes ahead; its webhook is on its way.
+    let theirs = world.now().plus(Duration::from_mins(5));
+    let order = super::order_at(theirs.minus(Duration::from_mins(1)), 1, "paid");
+    let answer = Answer {
+        status: 200,
+        headers: vec![
+            ("Date".to_owned(), theirs.to_http_date()),
+            ("Content-Type".to_owned(), "application/json".to_owned()),
+        ],
+        body: format!(r#"{{"orders":[{order}]}}"#),
+    };
+    let injector = world.sandbox.storefront().fault_injector.clone();
+    injector.answer_next(1, answer);
+    rounds(&world.service, &mut world.reconciler).await;
+    assert!(world.found().await.is_empty());
+    world.has(&order);
+    world.run_later().await;
+    assert_eq!(world.found().await.len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_without_a_list_is_left_alone_and_alarms_nobody() {
+    let mut world = World::start().await;
+    let injector = world.sandbox.storefront().fault_injector.clone();
+    injector.fail(Fault::Status(404));
+    world.run_later().await;
+    let row = world.row("storefront").await;
+    assert!(
+        row.last_error.as_deref().unwrap().contains("no list"),
+        "{row:?}"
+    );
+    assert!(
+        row.failing_since.is_none() && row.next_at > world.now().plus(RUN),
+        "{row:?}"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_next_page_that_cannot_be_asked_for_is_no_end() {
+    let mut world = World::start().await;
+    let before = world.row("storefront").await.confirmed_until;
+    let answer = Answer {
+        status: 200,
+        headers: vec![
+            (
+                "Link".to_owned(),
+                r#"<https://shop.example/orders.json?page=2>; rel="next""#.to_owned(),
+            ),
+            ("Content-Type".to_owned(), "application/json".to_owned()),
+        ],
+        body: r#"{"orders":[]}"#.to_owned(),
+    };
+    world
+        .sandbox
+        .storefront()
+        .fault_injector
+        .answer_next(1, answer);
+    world.run_later().await;
+    let row = world.row("storefront").await;
+    assert_eq!(row.confirmed_until, before);
+    assert!(row.last_error.unwrap().contains("next page"));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_paused_is_not_asked_and_keeps_nobody_waiting() {
+    let mut world = World::start().await;
+    let by = by(&world.service);
+    let (id, target) = (
+        world.service.clock().id(),
+        Target::Provider(Provider::Storefront),
+    );
+    let until = world.now().plus(Duration::from_hours(1));
+    let begun = operators::pauses::begin(world.service.db(), by, id, target, until);
+    assert!(begun.await.unwrap());
+    let before = world.sandbox.storefront().fault_injector.requests();
+    world.has(&world.order(1, "pending"));
+    world.run_later().await;
+    assert_eq!(world.sandbox.storefront().fault_injector.requests(), before);
+    let row = world.row("storefront").await;
+    assert!(row.last_error.unwrap().contains("paused") && row.next_at > world.now());
+    world.pass(Duration::from_hours(1));
+    world.reconciled().await;
+    assert!(known(&world.service, 1).await);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_removed_and_added_again_is_compared_again() {
+    let clock = Clock::manual(START);
+    let sandbox = sandbox_at(&clock).await;
+    let service = with_connections()
+        .clock(&clock)
+        .setting("RECONCILE_MINUTES", "15");
+    let service = service.start().await;
+    let of = |provider: &str, shops: &[&str]| {
+        let mut wanted = storefront("shop-a", "a.example", SECRET_A);
+        wanted.provider = provider.to_owned();
+        wanted.shops = shops.iter().map(|it| (*it).to_owned()).collect();
+        wanted.api = Some(api(sandbox.storefront_url(), STOREFRONT_TOKEN));
+        wanted
+    };
+    add(&service, [of("generic", &["a.example", "b.example"])]).await;
+    let mut world = World::of(service, sandbox_at(&clock).await).await;
+    let rows = async |world: &World| {
+        let all = reconciliations::all(world.service.db()).await.unwrap();
+        all.into_iter().map(|it| it.shop).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&world).await, ["a.example", "b.example"]);
+    let removed = remove(world.service.db(), by(&world.service), "shop-a");
+    removed.await.unwrap();
+    assert!(rows(&world).await.is_empty());
+    eventually("it is known", async || !knows(&world.service, "shop-a")).await;
+    world.reconciled().await;
+    // Of one address that is the shop, the orders of one would be taken for those of the other.
+    add(&world.service, [of("shopify", &["a.example", "b.example"])]).await;
+    world.reconciled().await;
+    assert!(rows(&world).await.is_empty());
+    let removed = remove(world.service.db(), by(&world.service), "shop-a");
+    removed.await.unwrap();
+    eventually("it is known", async || !knows(&world.service, "shop-a")).await;
+    add(&world.service, [of("shopify", &["a.example"])]).await;
+    world.reconciled().await;
+    assert_eq!(rows(&world).await, ["a.example"]);
+    world.stop().await;
+    sandbox.stop().await;
 }

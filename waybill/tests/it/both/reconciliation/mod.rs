@@ -84,7 +84,7 @@ impl World {
 
     /// Rounds until nothing is due, and until what was found is worked on.
     pub async fn reconciled(&mut self) {
-        rounds(&mut self.reconciler).await;
+        rounds(&self.service, &mut self.reconciler).await;
         self.service.settled().await;
     }
 
@@ -95,7 +95,7 @@ impl World {
     }
 
     pub async fn found(&self) -> Vec<Reconciled> {
-        let mut found = reconciliations::newest(self.service.db(), 1000)
+        let mut found = reconciliations::newest(self.service.db(), None, 1000)
             .await
             .unwrap();
         found.sort_by_key(|it| it.job_id);
@@ -113,14 +113,14 @@ impl World {
     }
 }
 
-/// Rounds until nothing is due.
-pub async fn rounds(reconciler: &mut Reconciler) {
+/// Rounds until nothing is due, with the pauses between pages.
+pub async fn rounds(service: &Service, reconciler: &mut Reconciler) {
     for _ in 0..200 {
         let pause = reconciler.round().await.unwrap();
         if pause >= Duration::from_secs(15) {
             return;
         }
-        tokio::time::sleep(pause).await;
+        service.clock().advance(pause);
     }
     panic!("it does not end");
 }
