@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use config::Config;
 use config::database::sqlite_file;
+use domain::time::Timestamp;
 use futures_util::future::join_all;
 use operators::connections::accepts_token;
 use platform::clock::Clock;
 use process::clients::Clients;
 use process::registry;
-use store::connections;
 use store::sql::{self, Db};
+use store::{connections, reconciliations};
 use tokio::time::timeout;
 
 use super::Finding;
@@ -21,6 +22,7 @@ const CHECK: &str = "connections";
 const ASKED: usize = 20;
 /// How long one of them may take, within the time of the whole check.
 const PATIENCE: Duration = Duration::from_secs(3);
+const DAY: Duration = Duration::from_hours(24);
 
 /// Looks at all connections. It finds nothing where there is no database, or none that answers: the check of the database
 /// says so.
@@ -85,5 +87,34 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         };
         findings.push(Finding::ok(CHECK, found));
     }
+    findings.push(reconciled(db, clock.now()).await?);
     Ok(findings)
+}
+
+/// Whether the providers say what changed, and how much never came.
+async fn reconciled(db: &Db, now: Timestamp) -> sql::Result<Finding> {
+    const CHECK: &str = "reconciliation";
+    let all = reconciliations::all(db).await?;
+    if let Some(it) = all.iter().find(|it| it.failing_since.is_some()) {
+        let why = it.last_error.as_deref().unwrap_or_default();
+        let found = format!("{} {} is not compared: {why}", it.connection, it.shop);
+        let advice = "Mend the token, its rights or the address; `waybill reconcile` asks again.";
+        return Ok(Finding::failed(CHECK, found, advice));
+    }
+    let counted = reconciliations::count(db, now.minus(DAY)).await?;
+    let missed: i64 = counted.iter().map(|it| it.deliveries).sum();
+    if missed > 0 {
+        let found = format!(
+            "{missed} deliveries never came in the last day and were found at the provider"
+        );
+        let advice = "`waybill reconcile --status` has the likely cause.";
+        return Ok(Finding::warning(CHECK, found, advice));
+    }
+    Ok(Finding::ok(
+        CHECK,
+        match all.len() {
+            0 => "nothing is compared, because no connection has an API".to_owned(),
+            all => format!("{all} shops and accounts are compared, and nothing is missing"),
+        },
+    ))
 }
