@@ -142,6 +142,8 @@ create table reconciliations (
     connection text not null, -- thing
     -- Empty for a payment provider.
     shop text not null, -- thing
+    -- What changed before this time is not compared: its first run began then, or an operator asked from then on.
+    since bigint not null,
     -- What changed at the provider before this time was compared.
     confirmed_until bigint not null,
     -- The end of what the run under way compares, and the page that it asks for next. Null between runs, and for the

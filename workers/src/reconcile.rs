@@ -332,7 +332,7 @@ impl Reconciler {
         }
         let until = row.run_until.unwrap_or_else(|| now.minus(ON_ITS_WAY));
         let period = Period {
-            from: row.confirmed_until.minus(OVERLAP).min(until),
+            from: row.confirmed_until.minus(OVERLAP).max(row.since).min(until),
             until,
         };
         let page = row.page.as_deref();

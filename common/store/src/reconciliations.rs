@@ -14,7 +14,7 @@ use crate::sql::{Db, FromRow, Result, Tx, column};
 use domain::job::{JobId, Source};
 use domain::order::OrderKey;
 use domain::order::record::{Record, Version};
-use domain::reconciliation::{Cause, OVERLAP};
+use domain::reconciliation::Cause;
 use domain::time::{Timestamp, age};
 
 /// How long it is kept what was found.
@@ -37,6 +37,8 @@ pub struct Reconciliation {
     pub connection: String,
     /// Empty for a payment provider.
     pub shop: String,
+    /// What changed before this time is not compared.
+    pub since: Timestamp,
     /// What changed at the provider before this time was compared.
     pub confirmed_until: Timestamp,
     /// The end of what the run under way compares. None: no run is under way.
@@ -59,13 +61,12 @@ pub struct Reconciliation {
 
 macro_rules! columns {
     () => {
-        "source, connection, shop, confirmed_until, run_until, page, next_at, begun_at, ended_at, failing_since,
+        "source, connection, shop, since, confirmed_until, run_until, page, next_at, begun_at, ended_at, failing_since,
          last_error, compared, found, revision"
     };
 }
 
-/// Makes the rows of those that have none. What changed before `now` is not compared, unless an operator asks for it:
-/// each run goes back by [`OVERLAP`].
+/// Makes the rows of those that have none. What changed before `now` is not compared, unless an operator asks for it.
 pub async fn begin(db: &Db, targets: &[Target], now: Timestamp, next: Timestamp) -> Result<()> {
     if targets.is_empty() {
         return Ok(());
@@ -75,7 +76,8 @@ pub async fn begin(db: &Db, targets: &[Target], now: Timestamp, next: Timestamp)
             column("source", it.source.into_str()),
             column("connection", &it.connection),
             column("shop", &it.shop),
-            column("confirmed_until", now.plus(OVERLAP)),
+            column("since", now),
+            column("confirmed_until", now),
             column("next_at", next),
         ]
     });
@@ -152,6 +154,7 @@ pub async fn ask(
     tx.query(
         "update reconciliations
          set next_at = case when next_at < $2 then next_at else $2 end,
+             since = case when $3 < since then $3 else since end,
              confirmed_until = case when $3 < confirmed_until then $3 else confirmed_until end,
              run_until = case when $3 < confirmed_until then null else run_until end,
              page = case when $3 < confirmed_until then null else page end,

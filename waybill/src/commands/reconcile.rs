@@ -24,9 +24,6 @@ use crate::table::{self, Rows as _, or_none};
 const PATIENCE: Duration = Duration::from_secs(40);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
-/// The workers ask each provider whose API is set, every RECONCILE_MINUTES by themselves. What never came is taken as if
-/// it had come, and what came changes nothing. Without --since they go on where they were; the first run begins when the
-/// API was set. Stripe lists the events of 30 days, and Shopify the orders of 60 without the right read_all_orders.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only the shops or the account of this connection; `default` is that of the settings

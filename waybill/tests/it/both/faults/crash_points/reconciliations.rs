@@ -19,7 +19,7 @@ const LONG_AGO: Duration = Duration::from_mins(3);
 
 /// Lets the next process compare everything.
 const FROM_THEN_ON: &str = "update reconciliations
-    set next_at = 0, confirmed_until = 1000000000000, run_until = null, page = null, revision = revision + 1";
+    set next_at = 0, since = 0, confirmed_until = 1000000000000, run_until = null, page = null, revision = revision + 1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_never_came_is_taken_once_wherever_its_process_dies() {
