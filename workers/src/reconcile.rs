@@ -44,7 +44,7 @@ const LEASE_LENGTH: Duration = Duration::from_mins(2);
 const FIRST_RETRY: Duration = Duration::from_mins(1);
 const LEAST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_hours(1);
-/// The pause after somebody was found who is not to be asked.
+/// The pause after a shop that has ended, and an API without a list.
 const ENDED_PAUSE: Duration = Duration::from_hours(24);
 /// How often it is made sure that each target has its row.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -282,7 +282,7 @@ impl Reconciler {
             Paused::Provider(Provider::Mail) | Paused::Queue(_) | Paused::Condition(_) => false,
         };
         Ok(if !targets.contains(&of) {
-            Some((NOT_ASKED, now.plus(ENDED_PAUSE)))
+            Some((NOT_ASKED, now.plus(LAST_RETRY)))
         } else if paused.iter().any(is_paused) {
             Some((PAUSED, now.plus(FIRST_RETRY)))
         } else if self.has_ended(&row.shop).await? {
