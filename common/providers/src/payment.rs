@@ -10,6 +10,7 @@
 //! that is definite, the caller looks at what exists at the provider, and then asks with the next
 //! key.
 
+mod books;
 mod checkout;
 mod confirm;
 mod events;
@@ -23,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+pub use books::Charge;
 pub use checkout::{CURRENCIES, CreatedSession, Item, NewSession};
 pub use confirm::Confirmed;
 pub use refund::Refunded;

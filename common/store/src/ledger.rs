@@ -77,6 +77,34 @@ pub async fn of_account(db: &Db, account: &str, limit: i64) -> Result<Vec<Line>>
     .await
 }
 
+/// What is booked of a payment. Amounts are in minor units.
+#[derive(Clone, Debug, Default, PartialEq, Eq, FromRow)]
+pub struct Booked {
+    pub payment_id: String,
+    pub currency: String,
+    pub captured: i64,
+    pub refunded: i64,
+}
+
+/// What is booked of each of these payments, by currency.
+pub async fn booked(db: &Db, payments: Vec<String>) -> Result<Vec<Booked>> {
+    if payments.is_empty() {
+        return Ok(Vec::new());
+    }
+    db.query(
+        "select payment_id, currency,
+                cast(sum(case when entry = 'captured' and account = 'provider' then -amount_minor else 0 end) as bigint)
+                    as captured,
+                cast(sum(case when entry = 'refunded' and account like 'credited%' then amount_minor else 0 end) as bigint)
+                    as refunded
+         from ledger_entries where payment_id in ($1..)
+         group by payment_id, currency",
+    )
+    .bind(payments)
+    .all(Booked::from_row)
+    .await
+}
+
 fn amount(row: &Row) -> Result<String> {
     let currency: String = row.get("currency")?;
     Ok(decimal(row.get("amount_minor")?, &currency))

@@ -21,6 +21,7 @@ type Answer = Result<Json<Value>, Error>;
 
 pub fn routes(payment: Payment) -> Router {
     Router::new()
+        .route("/v1/charges", get(charges))
         .route("/v1/checkout/sessions", post(open_session))
         .route("/v1/checkout/sessions/{id}", get(session))
         .route("/v1/checkout/sessions/{id}/expire", post(expire_session))
@@ -157,14 +158,48 @@ async fn refund(State(payment): State<Payment>, call: Call) -> Response {
     })
 }
 
+/// What a list of charges or refunds is asked for.
 #[derive(Deserialize)]
-struct OfIntent {
-    payment_intent: String,
+struct Listed {
+    payment_intent: Option<String>,
+    #[serde(rename = "created[gte]")]
+    from: Option<i64>,
+    #[serde(rename = "created[lt]")]
+    until: Option<i64>,
+    limit: Option<usize>,
+    starting_after: Option<String>,
+    #[serde(rename = "expand[]")]
+    expand: Option<String>,
 }
 
-async fn refunds(State(payment): State<Payment>, Query(of): Query<OfIntent>) -> Answer {
-    let refunds = payment.at_desk(|desk| desk.show_refunds(&of.payment_intent));
-    refunds.map(Json)
+impl Listed {
+    /// The page of these objects, which are the newest first.
+    fn page(&self, all: Vec<Value>, url: &str) -> Value {
+        let period = self.from.unwrap_or(i64::MIN)..self.until.unwrap_or(i64::MAX);
+        let created = |it: &Value| it["created"].as_i64().unwrap_or_default();
+        let all = all.into_iter().filter(|it| period.contains(&created(it)));
+        let after = self.starting_after.as_deref();
+        let all = all.skip_while(|it| after.is_some_and(|after| it["id"] != after));
+        let mut data: Vec<Value> = all.skip(usize::from(after.is_some())).collect();
+        let limit = self.limit.unwrap_or(10).clamp(1, 100);
+        let has_more = data.len() > limit;
+        data.truncate(limit);
+        json!({"object": "list", "url": url, "has_more": has_more, "data": data})
+    }
+}
+
+async fn charges(State(payment): State<Payment>, Query(of): Query<Listed>) -> Answer {
+    let all = payment.at_desk(|desk| desk.charges());
+    Ok(Json(of.page(all, "/v1/charges")))
+}
+
+async fn refunds(State(payment): State<Payment>, Query(of): Query<Listed>) -> Answer {
+    if let Some(intent) = &of.payment_intent {
+        return payment.at_desk(|desk| desk.show_refunds(intent)).map(Json);
+    }
+    let is_expanded = of.expand.as_deref() == Some("data.charge");
+    let all = payment.at_desk(|desk| desk.refunds(is_expanded));
+    Ok(Json(of.page(all, "/v1/refunds")))
 }
 
 async fn subscription(State(payment): State<Payment>, Path(id): Path<String>) -> Answer {

@@ -68,6 +68,30 @@ impl Desk<'_> {
         Ok(objects::list(&latest, "/v1/refunds"))
     }
 
+    /// The newest charge of each intent, the newest first.
+    pub fn charges(&self) -> Vec<Value> {
+        let generation = self.ledger.generation;
+        let charged = self.ledger.intents.values().filter(|it| it.charges > 0);
+        let charges = charged.map(|it| objects::latest_charge(it, generation));
+        newest_first(charges.collect())
+    }
+
+    /// All refunds, the newest first; with the charge in place of its id if that is asked for.
+    pub fn refunds(&self, is_expanded: bool) -> Vec<Value> {
+        let generation = self.ledger.generation;
+        let of_intent = |record: &Record| {
+            let charge = objects::latest_charge(record, generation);
+            let refunds = record.refunds.iter().cloned().map(move |mut refund| {
+                if is_expanded {
+                    refund["charge"] = charge.clone();
+                }
+                refund
+            });
+            refunds.collect::<Vec<_>>()
+        };
+        newest_first(self.ledger.intents.values().flat_map(of_intent).collect())
+    }
+
     pub fn create_intent(&mut self, key: Option<&str>, form: &mut Form) -> Result<Value, Error> {
         let amount = form.required_positive("amount")?;
         let currency = currencies::read(form, "currency")?;
@@ -283,4 +307,9 @@ fn not_of_checkout(record: &Record) -> Result<(), Error> {
     }
     let message = "You cannot perform this action on PaymentIntents created by Checkout.";
     Err(Error::invalid(message))
+}
+
+fn newest_first(mut all: Vec<Value>) -> Vec<Value> {
+    all.sort_by_key(|it| std::cmp::Reverse((it["created"].as_i64(), it["id"].to_string())));
+    all
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use config::Settings;
+use config::{Config, Mode, Settings};
 use domain::connection::DEFAULT;
-use domain::job::Source;
+use domain::job::{Queue, Source};
 use domain::time::Timestamp;
 use operators::reconciliation::{self as flow, Refused};
 use platform::clock::Clock;
 use platform::{shutdown, terminal, zone};
+use process::clients::Clients;
+use process::registry;
+use providers::changes::Period;
 use serde::Serialize;
 use store::reconciliations::{self, Reconciled, Reconciliation};
 use store::sql::Db;
@@ -22,6 +25,7 @@ use crate::table::{self, Rows as _, or_none};
 
 /// How long nothing may happen before it is clear that nobody asks.
 const PATIENCE: Duration = Duration::from_secs(40);
+const DAY: Duration = Duration::from_hours(24);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 #[derive(clap::Args)]
@@ -35,6 +39,9 @@ pub struct Arguments {
     /// Only show how far each shop and each account was compared, and what was found lately
     #[arg(long, conflicts_with = "since")]
     status: bool,
+    /// Compare the charges and refunds of this day at the payment provider with the ledger, such as 2027-01-31
+    #[arg(long, value_name = "DAY", value_parser = age::moment, conflicts_with_all = ["since", "status"])]
+    books: Option<Moment>,
     /// How many of the deliveries that were found are shown
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(i64).range(0..=10_000))]
     limit: i64,
@@ -57,6 +64,21 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     with_database(settings, async |db| {
         let clock = Clock::system();
         let connection = arguments.connection.as_deref();
+        if let Some(day) = arguments.books {
+            let from = day.at(clock.now());
+            let period = Period {
+                from,
+                until: from.plus(DAY),
+            };
+            return books(
+                settings,
+                db,
+                connection.unwrap_or(DEFAULT),
+                period,
+                arguments.json,
+            )
+            .await;
+        }
         if !arguments.status {
             let author = arguments.operator.author(settings, db).await?;
             let now = clock.now();
@@ -84,6 +106,44 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
         }
     })
     .await
+}
+
+/// Compares the provider's books with ours. Exit code 1 if they differ.
+async fn books(
+    settings: &Settings,
+    db: &Db,
+    connection: &str,
+    period: Period,
+    json: bool,
+) -> Result<()> {
+    let clock = Clock::system();
+    let config = Config::load(settings, Mode::Worker(Queue::Payments))?;
+    let registry = registry::read(&config, db, &clock).await?;
+    let clients = Clients::new(&registry, &clock);
+    let account = registry
+        .now()
+        .payment(connection)
+        .and_then(|it| it.account.clone());
+    let provider = clients.payment(connection)?.of_account(account);
+    let books = flow::books(db, connection, &provider, period).await?;
+    let rows = books.differences.table(&[
+        ("PAYMENT", &|it| it.payment.clone()),
+        ("CURRENCY", &|it| it.currency.clone()),
+        ("CAPTURED THERE", &|it| it.captured.provider.clone()),
+        ("BOOKED", &|it| it.captured.booked.clone()),
+        ("REFUNDED THERE", &|it| it.refunded.provider.clone()),
+        ("BOOKED", &|it| it.refunded.booked.clone()),
+    ]);
+    let agree = format!("{} payments moved, and the books agree.\n", books.payments);
+    table::show(json, &books, || rows.or(&agree))?;
+    match books.differences.len() {
+        0 => Ok(()),
+        wrong => bail!(
+            "{wrong} of {} payments differ; `waybill reconcile --since` takes what never came, `waybill payments show` says \
+             what is known",
+            books.payments
+        ),
+    }
 }
 
 fn of(all: Vec<Reconciliation>, connection: Option<&str>) -> Vec<Reconciliation> {

@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod attention;
+pub mod books;
 pub mod checkpoints;
 pub mod command;
 pub mod connect;
