@@ -211,24 +211,23 @@ impl Reconciler {
         if self.parts.config.reconcile.is_none() {
             return Ok(());
         }
-        let mut due = BTreeMap::new();
-        if takes_over {
-            let its = self.begun.1.iter().filter(|it| it.source == source);
-            due.extend(its.map(|it| (it.connection.clone(), now)));
-        }
+        let mut silent = BTreeMap::new();
         for it in attention::all(&self.parts.db).await? {
             let is_silent = it.condition == Condition::NothingCame && it.state == State::Begun;
             let (of, name) = it.about.split_once(' ').unwrap_or((&it.about, DEFAULT));
             if is_silent && of == source.into_str() {
-                due.entry(name.to_owned()).or_insert(it.since);
+                silent.insert(name.to_owned(), it.since);
             }
         }
-        if due.is_empty() {
+        if !takes_over && silent.is_empty() {
             return Ok(());
         }
         let mut tx = self.parts.db.begin().await?;
-        for (name, since) in due {
-            reconciliations::hasten(&mut tx, source, &name, (since, now)).await?;
+        if takes_over {
+            reconciliations::hasten(&mut tx, source, None, (now, now)).await?;
+        }
+        for (name, since) in silent {
+            reconciliations::hasten(&mut tx, source, Some(&name), (since, now)).await?;
         }
         tx.commit().await
     }
@@ -248,7 +247,7 @@ impl Reconciler {
         let mut asked = Vec::new();
         for row in due {
             match self.hindered(&row, targets, &paused, now).await? {
-                Some((why, until)) => self.put_off(row, why, until).await?,
+                Some((why, until)) => self.defer(row, why, until).await?,
                 None => asked.extend(self.asked(connections, row)),
             }
         }
@@ -292,14 +291,11 @@ impl Reconciler {
         })
     }
 
-    /// Ends the run of a row that is not asked now. What it has not compared is compared by the next one.
-    async fn put_off(
-        &self,
-        mut row: Reconciliation,
-        why: &str,
-        until: Timestamp,
-    ) -> sql::Result<()> {
-        (row.run_until, row.page) = (None, None);
+    /// Asks a row later. A run that is under way then goes on, if that is because of a pause.
+    async fn defer(&self, mut row: Reconciliation, why: &str, until: Timestamp) -> sql::Result<()> {
+        if why != PAUSED {
+            (row.run_until, row.page) = (None, None);
+        }
         row.next_at = until;
         row.failing_since = None;
         row.last_error = Some(why.to_owned());
@@ -387,20 +383,27 @@ impl Reconciler {
         let until = by_its_clock.map_or(period.until, |at| at.min(period.until));
         let mut listed = Vec::with_capacity(page.bodies.len());
         let mut unread = 0_u64;
+        let most = self.parts.config.max_body_bytes;
         for body in &page.bodies {
+            if body.get().len() > most {
+                unread += 1;
+                continue;
+            }
             let it = match asked {
                 Asked::Storefront(of, _) => flow::order(&context, of, &row.shop, body).map(Some),
                 Asked::Payment(of, _) => flow::event(&context, of, body),
             };
             match it {
-                Ok(it) => listed.extend(it.filter(|it| it.changed_at() <= until)),
+                Ok(it) => listed.extend(it.filter(|it| !it.is_after(until))),
                 Err(_) => unread += 1,
             }
         }
         if unread > 0 {
-            row.last_error = Some(format!(
-                "{unread} of what it lists cannot be read, and is left out"
-            ));
+            let why = format!(
+                "{unread} of what it lists cannot be read, or is too large, and is left out"
+            );
+            tracing::warn!(connection = row.connection, shop = row.shop, "{why}");
+            row.last_error = Some(why);
         }
         row.compared += i64::try_from(page.bodies.len()).unwrap_or(i64::MAX);
         row.page.clone_from(&page.next);

@@ -2,8 +2,8 @@
 //! From there on everything is as with a webhook: the merge, the limits of a record, tombstones and events.
 //!
 //! An order is known if the same or a later version of it is, or if a delivery waits that brings one. An event is known by
-//! its id among all that came about its object, so a webhook that comes after all is a duplicate of what was found. An order that was found has an id made of
-//! its version, so of two processes that find it one makes its job.
+//! its id among all that came about its object, so a webhook that comes after all is a duplicate of what was found. An
+//! order that was found has an id made of its version, so of two processes that find it one makes its job.
 
 use std::collections::BTreeMap;
 
@@ -28,16 +28,16 @@ use crate::deliveries::{self, LONGEST_ID, Unreadable, body, is_topic, is_visible
 /// What a provider lists.
 pub struct Listed {
     job: NewJob,
-    /// When it changed there.
-    changed_at: Timestamp,
-    /// Of an order that can be read: which version it is.
+    /// When it changed there. None when that cannot be read.
+    changed_at: Option<Timestamp>,
+    /// The order and its version. None for an event, and for an order that cannot be read.
     order: Option<(OrderKey, Version)>,
 }
 
 impl Listed {
-    /// When it changed at the provider.
-    pub fn changed_at(&self) -> Timestamp {
-        self.changed_at
+    /// Whether it says that it changed after this time.
+    pub fn is_after(&self, until: Timestamp) -> bool {
+        self.changed_at.is_some_and(|at| at > until)
     }
 }
 
@@ -67,7 +67,7 @@ pub fn order(
         ..deliveries::job(context.clock.id(), now, Source::Storefront, kind, read.body)
     };
     Ok(Listed {
-        changed_at: version.map_or(now, |it| Timestamp(it.at)),
+        changed_at: version.map(|it| Timestamp(it.at)),
         job,
         order,
     })
@@ -98,7 +98,7 @@ pub fn event(
         return Ok(None);
     }
     let now = context.clock.now();
-    let changed_at = read.created.map_or(now, Timestamp::from_unix_seconds);
+    let changed_at = read.created.map(Timestamp::from_unix_seconds);
     let new = deliveries::job(context.clock.id(), now, Source::Payment, kind, text);
     let made = deliveries::event(connection, &read, id, new);
     Ok(made.not_understood.is_none().then_some(Listed {
@@ -154,22 +154,25 @@ pub async fn store(
     jobs::insert(tx, &new).await?;
     let found: Vec<Reconciled> = missing
         .into_iter()
-        .map(|it| Reconciled {
-            job_id: it.job.id,
-            source: it.job.source.into_str().to_owned(),
-            connection: connection.to_owned(),
-            shop: it.job.shop.unwrap_or_default(),
-            kind: it.job.kind,
-            changed_at: it.changed_at,
-            found_at: now,
-            cause: cause(it.changed_at),
+        .map(|it| {
+            let changed_at = it.changed_at.unwrap_or(now);
+            Reconciled {
+                job_id: it.job.id,
+                source: it.job.source.into_str().to_owned(),
+                connection: connection.to_owned(),
+                shop: it.job.shop.unwrap_or_default(),
+                kind: it.job.kind,
+                changed_at,
+                found_at: now,
+                cause: cause(changed_at),
+            }
         })
         .collect();
     reconciliations::note(tx, &found).await?;
     Ok(found)
 }
 
-/// Those of the orders that are newer than what is known, and than what waits; and all events.
+/// Leaves out the events that came, and the orders of which a version is known or waits that says as much.
 async fn without_known(
     context: &Context<'_>,
     tx: &mut Tx,

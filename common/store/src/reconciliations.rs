@@ -87,7 +87,7 @@ pub async fn begin(db: &Db, targets: &[Target], now: Timestamp, next: Timestamp)
     tx.commit().await
 }
 
-/// Those of a side that are due, the longest waiting first.
+/// Reads those of a side that are due, the longest waiting first.
 pub async fn due(
     db: &Db,
     source: Source,
@@ -106,7 +106,7 @@ pub async fn due(
     .await
 }
 
-/// All, by connection and shop.
+/// Reads all, by connection and shop.
 pub async fn all(db: &Db) -> Result<Vec<Reconciliation>> {
     db.query(concat!(
         "select ",
@@ -176,19 +176,19 @@ pub async fn is_any(tx: &mut Tx, connection: Option<&str>) -> Result<bool> {
         .await
 }
 
-/// Makes due what was compared last before a time, of one sender.
+/// Makes due what was compared last before a time, of one connection, or of the whole side where none is named.
 pub async fn hasten(
     tx: &mut Tx,
     source: Source,
-    connection: &str,
+    connection: Option<&str>,
     (before, now): (Timestamp, Timestamp),
 ) -> Result<()> {
     tx.query(
         "update reconciliations set next_at = $4, revision = revision + 1
-         where source = $1 and connection = $2 and next_at > $4 and (begun_at is null or begun_at < $3)",
+         where source = $1 and ($2 = '' or connection = $2) and next_at > $4 and (begun_at is null or begun_at < $3)",
     )
     .bind(source.into_str())
-    .bind(connection)
+    .bind(connection.unwrap_or_default())
     .bind(before.0)
     .bind(now.0)
     .done()
@@ -227,16 +227,21 @@ pub async fn ended_at(db: &Db, shop: &str) -> Result<Option<Timestamp>> {
     .get("received_at")
 }
 
-/// The versions of those of these orders that are known.
+/// The versions of those of these orders that are known. Nothing is newer than an order whose record cannot be read:
+/// whoever writes to it finds that out, and the others are compared.
 pub async fn versions(tx: &mut Tx, keys: Vec<OrderKey>) -> Result<BTreeMap<OrderKey, Version>> {
     if keys.is_empty() {
         return Ok(BTreeMap::new());
     }
     tx.query("select shop, id, record from orders where (shop, id) in ($1..)")
         .bind(OrderKey::list(keys))
-        .all(|row| {
-            let (key, order) = aggregates::of::<Record>(row)?;
-            Ok((key, order.version))
+        .all(|row| match aggregates::of::<Record>(row) {
+            Ok((key, order)) => Ok((key, order.version)),
+            Err(error) if aggregates::unreadable(&error).is_some() => {
+                let (at, tie) = (i64::MAX, i64::MAX);
+                Ok((OrderKey::of(row)?, Version { at, tie }))
+            }
+            Err(error) => Err(error),
         })
         .await
 }
@@ -339,7 +344,7 @@ pub async fn newest(db: &Db, connection: Option<&str>, limit: i64) -> Result<Vec
     .await
 }
 
-/// Those of these jobs whose deliveries were found.
+/// Finds those of these jobs whose deliveries were found.
 pub async fn among(db: &Db, jobs: &[JobId]) -> Result<BTreeMap<JobId, Reconciled>> {
     if jobs.is_empty() {
         return Ok(BTreeMap::new());

@@ -270,7 +270,7 @@ impl Payment {
             .map(|event| (created(event), event))
             .filter(|(at, _)| period.contains(at))
             .collect();
-        // Those of one second come in the sequence in which they happened.
+        // What happened in one second comes in the sequence in which it happened.
         listed.reverse();
         listed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         if let Some(after) = after {

@@ -25,6 +25,7 @@ use crate::table::{self, Rows as _, or_none};
 
 /// How long nothing may happen before it is clear that nobody asks.
 const PATIENCE: Duration = Duration::from_secs(40);
+const SOON: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
@@ -130,9 +131,9 @@ async fn books(
         ("PAYMENT", &|it| it.payment.clone()),
         ("CURRENCY", &|it| it.currency.clone()),
         ("CAPTURED THERE", &|it| it.captured.provider.clone()),
-        ("BOOKED", &|it| it.captured.booked.clone()),
+        ("BOOKED HERE", &|it| it.captured.booked.clone()),
         ("REFUNDED THERE", &|it| it.refunded.provider.clone()),
-        ("BOOKED", &|it| it.refunded.booked.clone()),
+        ("BOOKED HERE", &|it| it.refunded.booked.clone()),
     ]);
     let agree = format!("{} payments moved, and the books agree.\n", books.payments);
     table::show(json, &books, || rows.or(&agree))?;
@@ -158,9 +159,10 @@ async fn wait(db: &Db, connection: Option<&str>, asked: Timestamp) -> Result<()>
     let mut before = (0, 0);
     loop {
         let all = of(reconciliations::all(db).await?, connection);
+        // Between two pages of a run it is asked again within a second.
+        let later = Clock::system().now().plus(SOON);
         let is_over = |it: &Reconciliation| {
-            let has_ended = it.run_until.is_none() || it.failing_since.is_some();
-            has_ended && it.next_at > asked
+            it.next_at > asked && (it.run_until.is_none() || it.next_at > later)
         };
         let left: Vec<&Reconciliation> = all.iter().filter(|it| !is_over(it)).collect();
         let compared: i64 = all.iter().map(|it| it.compared).sum();

@@ -105,7 +105,7 @@ fn without_zone(at: Timestamp) -> String {
     text.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// From when on, and which page from there.
+/// Reads from when on a page is asked for, and which one from there it is.
 fn place(page: &str) -> Option<(Timestamp, u32)> {
     let (from, number) = page.split_once(' ')?;
     Some((Timestamp(from.parse().ok()?), number.parse().ok()?))

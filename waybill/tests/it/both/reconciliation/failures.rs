@@ -8,11 +8,14 @@ use operators::attention::look;
 use operators::connections::remove;
 use platform::clock::Clock;
 use sandbox::{Answer, Fault, STOREFRONT_TOKEN};
+use serde_json::json;
 use store::reconciliations;
+use workers::reconcile::Reconciler;
 
-use super::{RUN, World, known, rounds, sandbox_at};
+use super::{RUN, World, comparing, delivery, known, order_at, rounds, sandbox_at};
 use crate::both::connections::{SECRET_A, add, api, by, knows, storefront, with_connections};
-use crate::support::{START, eventually};
+use crate::support::order::{deliver, with};
+use crate::support::{START, eventually, records, service};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_cannot_be_asked_is_asked_later_from_where_it_was() {
@@ -131,11 +134,7 @@ async fn a_provider_whose_clock_is_behind_loses_nothing() {
     rounds(&world.service, &mut world.reconciler).await;
     let row = world.row("storefront").await;
     assert!(row.confirmed_until < theirs, "{row:?}");
-    world.has(&super::order_at(
-        theirs.plus(Duration::from_secs(5)),
-        1,
-        "paid",
-    ));
+    world.has(&order_at(theirs.plus(Duration::from_secs(5)), 1, "paid"));
     world.run_later().await;
     assert!(known(&world.service, 1).await);
     world.stop().await;
@@ -147,7 +146,7 @@ async fn a_provider_whose_clock_is_ahead_alarms_nobody() {
     world.pass(RUN);
     // Its newest order was made a minute ago by its clock, which is five minutes ahead; its webhook is on its way.
     let theirs = world.now().plus(Duration::from_mins(5));
-    let order = super::order_at(theirs.minus(Duration::from_mins(1)), 1, "paid");
+    let order = order_at(theirs.minus(Duration::from_mins(1)), 1, "paid");
     let answer = Answer {
         status: 200,
         headers: vec![
@@ -261,7 +260,7 @@ async fn a_connection_that_is_removed_and_added_again_is_compared_again() {
     assert!(rows(&world).await.is_empty());
     eventually("it is known", async || !knows(&world.service, "shop-a")).await;
     world.reconciled().await;
-    // Of one address that is the shop, the orders of one would be taken for those of the other.
+    // Where the address is the shop, the orders of one shop would be taken for those of the other.
     add(&world.service, [of("shopify", &["a.example", "b.example"])]).await;
     world.reconciled().await;
     assert!(rows(&world).await.is_empty());
@@ -273,4 +272,76 @@ async fn a_connection_that_is_removed_and_added_again_is_compared_again() {
     assert_eq!(rows(&world).await, ["a.example"]);
     world.stop().await;
     sandbox.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_compared_is_taken_once_and_hinders_no_other() {
+    let mut world = World::start().await;
+    // The record of this order is damaged. Nobody writes over it.
+    let damaged = world.order(1, "pending");
+    deliver(&world.service, &delivery(&damaged)).await;
+    records::edit(world.service.db(), "orders", |_| "damaged".to_owned()).await;
+    world.pass(RUN);
+    // This one says neither when it changed nor when it was made, and the next one is larger than any delivery may be.
+    let timeless = with(
+        world.order(2, "pending"),
+        &json!({"created_at": null, "updated_at": null}),
+    );
+    let large = with(
+        world.order(3, "pending"),
+        &json!({"note": "x".repeat(world.service.parts.config.max_body_bytes)}),
+    );
+    let at = world.now().minus(Duration::from_mins(5));
+    let newer = order_at(at, 1, "paid");
+    let other = order_at(at, 4, "pending");
+    let answer = Answer {
+        status: 200,
+        headers: vec![
+            ("Date".to_owned(), world.now().to_http_date()),
+            ("Content-Type".to_owned(), "application/json".to_owned()),
+        ],
+        body: format!(r#"{{"orders":[{newer},{timeless},{large},{other}]}}"#),
+    };
+    let injector = world.sandbox.storefront().fault_injector.clone();
+    injector.answer_next(2, answer);
+    world.reconciled().await;
+    assert!(known(&world.service, 2).await && known(&world.service, 4).await);
+    assert!(!known(&world.service, 3).await);
+    let row = world.row("storefront").await;
+    assert!(row.last_error.unwrap().contains("too large") && row.failing_since.is_none());
+    world.run_later().await;
+    assert_eq!(world.found().await.len(), 2);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_run_is_scheduled_an_operator_asks_for_each() {
+    let clock = Clock::manual(START);
+    let sandbox = sandbox_at(&clock).await;
+    let options = comparing(service().clock(&clock), &sandbox);
+    let mut world = World::of(
+        options.setting("RECONCILE_MINUTES", "0").start().await,
+        sandbox,
+    )
+    .await;
+    world.has(&world.order(1, "pending"));
+    world.pass(Duration::from_hours(24 * 30));
+    world.reconciled().await;
+    assert!(!known(&world.service, 1).await);
+    let asked = operators::reconciliation::ask(world.service.db(), by(&world.service), None, None);
+    assert_eq!(asked.await.unwrap(), 2);
+    world.reconciled().await;
+    assert!(known(&world.service, 1).await);
+    // A start with a schedule finds what another one without it has left.
+    world.has(&world.order(2, "pending"));
+    world.pass(RUN);
+    let beside = comparing(service().clock(&clock), &world.sandbox);
+    let beside = beside.start_beside(&world.service).await;
+    world.reconciler.hand_over().await;
+    let mut scheduled = Reconciler::new(beside.parts.clone());
+    rounds(&beside, &mut scheduled).await;
+    world.service.settled().await;
+    assert!(known(&world.service, 2).await);
+    beside.stop().await;
+    world.stop().await;
 }
