@@ -81,9 +81,7 @@ impl Provider {
         count(self.name, operation, outcome, begun.elapsed());
         answer
     }
-}
 
-impl Provider {
     /// The failure of a page after which there is another one that cannot be asked for.
     pub(crate) fn unnamed_page(&self) -> CallFailure {
         self.refused("it does not say how to ask for the next page".to_owned())
