@@ -8,7 +8,7 @@ use domain::reconciliation::Cause;
 use domain::time::Timestamp;
 use operators::attention::look;
 use platform::clock::Clock;
-use sandbox::WOOCOMMERCE_TOKEN;
+use sandbox::{Fault, FaultInjector, WOOCOMMERCE_TOKEN};
 use serde_json::{Value, json};
 use store::deliveries::{self, Sender};
 use store::refused_deliveries;
@@ -105,11 +105,15 @@ async fn a_version_that_is_newer_than_what_came_is_taken() {
     let order = shown(&world.service, &key, SHOP, 1).await;
     assert_eq!(order["financial_status"], "paid");
     assert_eq!(world.found().await.len(), 1);
-    // The API writes the same version in another way.
-    let other = with(paid, &json!({"note": "Canary", "added_by_the_api": [1, 2]}));
-    world.has(&other);
-    world.run_later().await;
-    assert_eq!(world.found().await.len(), 1);
+    // The API writes the same version in other ways, some of which have a greater hash.
+    for way in 0..8 {
+        world.has(&with(
+            paid.clone(),
+            &json!({"note": "Canary", "added_by_the_api": way}),
+        ));
+        world.run_later().await;
+        assert_eq!(world.found().await.len(), 1);
+    }
     world.stop().await;
 }
 
@@ -164,23 +168,25 @@ async fn many_pages_are_read_to_their_end_by_whoever_goes_on() {
 async fn two_processes_that_ask_for_one_page_store_it_once() {
     let mut world = World::start().await;
     for id in 1..=20 {
-        world.has(&world.order(id, "paid"));
+        world.has(&world.order(id, "pending"));
     }
     world.pass(RUN);
-    // Nobody looks at the lease of the other.
-    let mut others: Vec<Reconciler> = Vec::new();
-    for _ in 0..3 {
-        others.push(Reconciler::new(world.service.parts.clone()));
-    }
-    let mut rounds = Vec::new();
-    for other in &mut others {
+    let injector = world.sandbox.storefront().fault_injector.clone();
+    let before = injector.requests();
+    injector.fail_next(1, SLOW);
+    let mut other = Reconciler::new(world.service.parts.clone());
+    let db = world.service.db().clone();
+    // The lease of the first one ends while it waits for the answer.
+    let beside = async {
+        asked(&injector, before).await;
         let free = "delete from leases where name like 'reconcile%'";
-        world.service.db().transact(free).done().await.unwrap();
-        rounds.push(other.round());
-    }
-    for round in futures_util::future::join_all(rounds).await {
-        round.unwrap();
-    }
+        db.transact(free).done().await.unwrap();
+        other.round().await.unwrap();
+    };
+    let (first, ()) = tokio::join!(world.reconciler.round(), beside);
+    first.unwrap();
+    assert_eq!(injector.requests(), before + 2);
+    other.hand_over().await;
     world.reconciled().await;
     assert_eq!(world.found().await.len(), 20);
     assert_eq!(
@@ -191,6 +197,44 @@ async fn two_processes_that_ask_for_one_page_store_it_once() {
         20
     );
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operator_asks_while_a_page_is_read_is_not_lost() {
+    let mut world = World::start().await;
+    world.has(&order_at(
+        world.now().minus(Duration::from_hours(30)),
+        1,
+        "pending",
+    ));
+    world.pass(RUN);
+    let injector = world.sandbox.storefront().fault_injector.clone();
+    let before = injector.requests();
+    injector.fail_next(1, SLOW);
+    let (parts, by) = (world.service.parts.clone(), connections::by(&world.service));
+    let since = Some(world.now().minus(Duration::from_hours(48)));
+    let ask = async {
+        asked(&injector, before).await;
+        operators::reconciliation::ask(&parts.db, by, None, since)
+            .await
+            .unwrap();
+    };
+    let (round, ()) = tokio::join!(world.reconciler.round(), ask);
+    round.unwrap();
+    world.reconciled().await;
+    assert!(known(&world.service, 1).await);
+    world.stop().await;
+}
+
+/// An answer that takes as long as something else needs meanwhile.
+const SLOW: Fault = Fault::Slow(Duration::from_secs(4));
+
+/// Waits until the provider has got one more request.
+async fn asked(injector: &FaultInjector, before: u64) {
+    eventually("the provider is asked", async || {
+        injector.requests() > before
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
