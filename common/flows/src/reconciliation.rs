@@ -189,21 +189,25 @@ async fn without_known(
         let id = it.job.external_id.as_ref();
         it.job.source != Source::Payment || id.is_none_or(|id| !came.contains(id))
     });
-    let mut known = reconciliations::versions(tx, keys(&listed)).await?;
+    let known = reconciliations::versions(tx, keys(&listed)).await?;
     listed.retain(|it| is_news(it, &known));
     let Some(shop) = listed.iter().find_map(|it| it.job.shop.clone()) else {
         return Ok(listed);
     };
     let ids = keys(&listed).into_iter().map(|(_, id)| id.to_string());
+    let mut waiting: BTreeMap<OrderKey, Version> = BTreeMap::new();
     for body in reconciliations::waiting(tx, &shop, ids.collect()).await? {
         let Some(version) = version(&body, context.clock.now()) else {
             continue;
         };
         if let Some(id) = Order::read(&body).ok().map(|order| order.id) {
-            let newest = known.entry((shop.clone(), id)).or_default();
+            let newest = waiting.entry((shop.clone(), id)).or_default();
             *newest = (*newest).max(version);
         }
     }
+    listed.retain(|it| is_news(it, &waiting));
+    // A delivery that waited when the orders were read, and was done when it was looked for, is in its order by now.
+    let known = reconciliations::versions(tx, keys(&listed)).await?;
     listed.retain(|it| is_news(it, &known));
     Ok(listed)
 }

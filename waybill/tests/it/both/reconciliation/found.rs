@@ -16,11 +16,12 @@ use workers::reconcile::Reconciler;
 
 use super::{MINUTE, RUN, World, delivery, known, order_at, rounds, sandbox_at};
 use crate::both::connections::{self, add, storefront, with_connections};
+use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, payment_at};
 use crate::support::operator;
 use crate::support::order::{body, deliver, order_delivery, post_all, shown, with};
 use crate::support::payment::intent;
-use crate::support::{START, eventually, records};
+use crate::support::{START, eventually, pause, records};
 
 /// An event of a payment for an order, that happened now.
 fn paid(world: &World, nth: i64) -> Delivery {
@@ -303,6 +304,48 @@ async fn nothing_new_costs_a_call_a_provider() {
         )
     };
     assert_eq!(calls(), (before.0 + 1, before.1 + 1));
+    assert!(world.found().await.is_empty());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_whose_job_is_done_while_its_page_is_compared_is_not_taken_for_lost() {
+    let mut world = World::start().await;
+    let order = world.order(1, "paid");
+    world.has(&order);
+    deliver(&world.service, &delivery(&order)).await;
+    world.service.settled().await;
+    // As before its job was done.
+    let before = [
+        "update orders set id = id + 1000",
+        "update jobs set state = 'ready', run_at = 9000000000000000
+         where id in (select id from deliveries where source = 'storefront')",
+    ];
+    let after = [
+        "update orders set id = id - 1000",
+        "update jobs set state = 'done' where run_at = 9000000000000000",
+    ];
+    let db = world.service.db().clone();
+    let mut tx = db.begin().await.unwrap();
+    for sql in before {
+        tx.query(sql).execute().await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    world.pass(RUN);
+    let mut tx = db.begin().await.unwrap();
+    if is_distributed() {
+        // It has looked for the order, and waits to look for deliveries of it.
+        let lock = "lock table deliveries in access exclusive mode";
+        tx.query(lock).execute().await.unwrap();
+    }
+    let done = async {
+        pause(Duration::from_secs(1)).await;
+        for sql in after {
+            tx.query(sql).execute().await.unwrap();
+        }
+        tx.commit().await.unwrap();
+    };
+    tokio::join!(done, rounds(&world.service, &mut world.reconciler));
     assert!(world.found().await.is_empty());
     world.stop().await;
 }

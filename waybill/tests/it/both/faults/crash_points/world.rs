@@ -140,7 +140,7 @@ impl World {
             stimulus.await;
         });
         let status = status.await;
-        assert_eq!(status.signal(), Some(ABORTED), "{}: {status}", target.name);
+        self.assert_aborted(status, &target.name);
         self.left.remove(&target.at);
         self.let_time_pass().await;
         self.in_a_row += 1;
@@ -160,8 +160,16 @@ impl World {
     pub async fn crash_at_start(&mut self, target: &Target) {
         let mut process = self.start(&target.at);
         let status = ended(&mut process, target, std::future::pending()).await;
-        assert_eq!(status.signal(), Some(ABORTED), "{}: {status}", target.name);
+        self.assert_aborted(status, &target.name);
         self.left.remove(&target.at);
+    }
+
+    fn assert_aborted(&self, status: ExitStatus, at: &str) {
+        if status.signal() != Some(ABORTED) {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(5).collect();
+            panic!("{at}: {status}; its last lines, newest first: {last:#?}");
+        }
     }
 
     /// Starts an operator's command that ends at this point.
