@@ -105,7 +105,8 @@ pub fn free_port() -> u16 {
     std::fs::create_dir_all(&folder).unwrap();
     loop {
         let [.., high, low] = *Uuid::now_v7().as_bytes();
-        let port = 10_000 + u16::from_be_bytes([high, low]) % 10_000;
+        // The three after it are those that its process takes beside it, such as its console's.
+        let port = 10_000 + u16::from_be_bytes([high, low]) % 2_500 * 4;
         let file = File::create(folder.join(port.to_string())).unwrap();
         if file.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
             CHOSEN.lock().unwrap().push(file);
