@@ -160,6 +160,10 @@ create table reconciliations (
     -- How much the run under way, or else the last one, has compared, and how much of it never came.
     compared bigint not null default 0,
     found bigint not null default 0,
+    -- When the provider's subscriptions were looked at last, when any of them was ours, and what is wrong with them.
+    subscriptions_checked_at bigint,
+    subscriptions_seen_at bigint,
+    subscriptions_error text, -- thing
     -- Counts the changes, so that of two processes that ask for the same page one stores it.
     revision bigint not null default 0,
     primary key (source, connection, shop)

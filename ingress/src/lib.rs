@@ -31,6 +31,7 @@ use anyhow::Result;
 use bus::Bus;
 use config::Config;
 use config::connection::SharedRegistry;
+use domain::connection::{PAYMENT_PATH, STOREFRONT_PATH};
 use domain::privacy::Keys;
 use flows::Context;
 use platform::clock::Clock;
@@ -166,8 +167,8 @@ pub fn announce(config: &Config) {
     let url = &config.public_url;
     tracing::info!(
         address = %config.listen_addr,
-        storefront = format!("{url}/api/webhooks/storefront"),
-        payment = format!("{url}/api/webhooks/payment"),
+        storefront = format!("{url}{STOREFRONT_PATH}"),
+        payment = format!("{url}{PAYMENT_PATH}"),
         "taking webhooks"
     );
 }

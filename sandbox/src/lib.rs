@@ -15,6 +15,7 @@ pub mod sample;
 mod server;
 mod storefront;
 pub mod storm;
+mod subscriptions;
 mod visitor;
 mod webhook_sender;
 mod webhooks;
@@ -33,6 +34,7 @@ pub use poster::{Poster, Report};
 pub use server::{Options, Sandbox};
 pub use storefront::Storefront;
 pub use storm::Storm;
+pub use subscriptions::{Subscription, Subscriptions};
 pub use webhooks::{Delivery, Sender, Webhooks};
 
 /// The `X-Storefront-Access-Token` that the storefront's stand-in accepts. It is public, because

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use domain::connection::{PAYMENT_PATH, STOREFRONT_PATH};
 use domain::signature::sign_storefront;
 use domain::time::Timestamp;
 
@@ -74,8 +75,8 @@ impl Delivery {
     /// The path to which it is posted.
     pub fn path(&self) -> &'static str {
         match self.sender {
-            Sender::Storefront => "/api/webhooks/storefront",
-            Sender::Payment => "/api/webhooks/payment",
+            Sender::Storefront => STOREFRONT_PATH,
+            Sender::Payment => PAYMENT_PATH,
         }
     }
 

@@ -18,14 +18,15 @@ use domain::connection::DEFAULT;
 use domain::job::Source;
 use domain::pause::{Provider, Target as Paused};
 use domain::reconciliation::{Cause, ON_ITS_WAY, OVERLAP};
+use domain::subscription::{Subscription, Wanted};
 use domain::time::Timestamp;
 use flows::{Context, reconciliation as flow};
 use futures_util::future::join_all;
 use platform::crash_point::{self, Point};
 use process::Parts;
 use process::clients::Clients;
-use providers::CallFailure;
 use providers::changes::{Page, Period};
+use providers::{CallFailure, is_loopback};
 use store::pauses::Pause;
 use store::reconciliations::{self, Reconciled, Reconciliation, Target};
 use store::refused_deliveries::Summary;
@@ -50,6 +51,9 @@ const ENDED_PAUSE: Duration = Duration::from_hours(24);
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// A sender that was not asked for so much longer than usual was not asked because nothing ran.
 const GAP: Duration = Duration::from_mins(5);
+/// How often a provider's subscriptions are looked at: usually, and while something of it never comes.
+const SUBSCRIPTIONS: Duration = Duration::from_hours(24);
+const SUBSCRIPTIONS_SOON: Duration = Duration::from_hours(1);
 /// Why a shop is not asked.
 const PAUSED: &str = "not asked: it is paused";
 const NOT_ASKED: &str = "not asked: its connection has no API any more, or not this shop";
@@ -64,7 +68,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) {
     let mut reconciler = Reconciler::new(parts);
     let mut is_failing = false;
     // A page that nobody waits for any more is asked for again: nothing of it is stored, or all of it.
-    while let Some(round) = Box::pin(shutdown.run_until_cancelled(reconciler.round())).await {
+    while let Some(round) = shutdown.run_until_cancelled(reconciler.round()).await {
         let pause = match round {
             Ok(pause) => {
                 is_failing = false;
@@ -109,6 +113,16 @@ enum Asked {
     Payment(Arc<PaymentConnection>, providers::payment::Payment),
 }
 
+impl Asked {
+    /// What is to be subscribed.
+    fn wanted(&self, public_url: &str) -> Wanted {
+        match self {
+            Asked::Storefront(of, _) => of.subscriptions(public_url),
+            Asked::Payment(of, _) => of.subscriptions(public_url),
+        }
+    }
+}
+
 /// What a target was asked, and the answer.
 struct Answered {
     of: Target,
@@ -118,6 +132,8 @@ struct Answered {
     period: Period,
     asked: Asked,
     answer: Result<Page, CallFailure>,
+    /// The provider's subscriptions, if they were looked at.
+    subscriptions: Option<Vec<Subscription>>,
 }
 
 impl Reconciler {
@@ -147,7 +163,7 @@ impl Reconciler {
             if of_side.is_empty() {
                 continue;
             }
-            let side = self.side(source, lease, &connections, &of_side).await;
+            let side = Box::pin(self.side(source, lease, &connections, &of_side)).await;
             // What hinders one side does not hinder the other.
             pause = match (pause, side) {
                 (Ok(pause), Ok(of_side)) => Ok(pause.min(of_side)),
@@ -336,6 +352,14 @@ impl Reconciler {
             Asked::Storefront(_, api) => api.changed_orders(&row.shop, period, page).await,
             Asked::Payment(_, api) => api.events(period, page).await,
         };
+        let is_due =
+            answer.is_ok() && row.run_until.is_none() && self.looks_at_subscriptions(&row, now);
+        let subscriptions = if is_due {
+            after.subscriptions_checked_at = Some(now);
+            self.subscriptions(&asked, &row).await
+        } else {
+            None
+        };
         crash_point::reach(Point::ReconcileAsked).await;
         Answered {
             of: target(&row),
@@ -344,12 +368,62 @@ impl Reconciler {
             period,
             asked,
             answer,
+            subscriptions,
         }
+    }
+
+    /// Whether the provider's subscriptions are looked at now. Nobody out there can post to an address of this machine.
+    fn looks_at_subscriptions(&self, row: &Reconciliation, now: Timestamp) -> bool {
+        let often = if row.found > 0 || row.subscriptions_error.is_some() {
+            SUBSCRIPTIONS_SOON
+        } else {
+            SUBSCRIPTIONS
+        };
+        let is_due = row
+            .subscriptions_checked_at
+            .is_none_or(|at| now.since(at) >= often);
+        is_due && !is_loopback(&self.parts.config.public_url)
+    }
+
+    /// None: the API does not list them, or not to the key that we have. Nothing follows from that.
+    async fn subscriptions(
+        &self,
+        asked: &Asked,
+        row: &Reconciliation,
+    ) -> Option<Vec<Subscription>> {
+        let listed = match asked {
+            Asked::Storefront(_, api) => api.subscriptions(&row.shop).await,
+            Asked::Payment(_, api) => api.subscriptions().await,
+        };
+        let log = |error: &CallFailure| {
+            tracing::debug!(%error, connection = row.connection, "the provider's subscriptions are not known");
+        };
+        listed.inspect_err(log).ok()
+    }
+
+    /// Notes what is wrong with the subscriptions. An API that lists none of ours, and never did, need not list those that
+    /// somebody has made on a page of the provider.
+    fn note_subscriptions(&self, asked: &Asked, listed: &[Subscription], row: &mut Reconciliation) {
+        let compared = asked.wanted(&self.parts.config.public_url).compare(listed);
+        if compared.is_any_ours {
+            row.subscriptions_seen_at = row.subscriptions_checked_at;
+        }
+        let is_known = row.subscriptions_seen_at.is_some();
+        let wrong = compared.in_words().filter(|_| is_known);
+        if let Some(wrong) = wrong.as_ref().filter(|_| wrong != row.subscriptions_error) {
+            let (connection, shop) = (&row.connection, &row.shop);
+            tracing::warn!(connection, shop, "subscriptions are wrong: {wrong}");
+        }
+        row.subscriptions_error = wrong;
     }
 
     /// Stores what a target has answered. What cannot be stored of one is no reason to leave out the others.
     async fn record(&self, answered: Answered) -> sql::Result<Next> {
         let failures = self.failures.get(&answered.of).copied().unwrap_or_default();
+        let mut answered = answered;
+        if let Some(listed) = &answered.subscriptions {
+            self.note_subscriptions(&answered.asked, listed, &mut answered.after);
+        }
         let after = answered.after.clone();
         let failed = match answered.answer {
             Ok(page) => {

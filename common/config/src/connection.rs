@@ -9,6 +9,7 @@ use domain::connection::{self, DEFAULT, OTHER};
 use domain::origins::is_this_machine;
 use domain::profile::{Headers, PaymentProfile, Rate, Shop, StorefrontProfile, WrongHeaders};
 use domain::signature::{NotAKey, Scheme, Secrets};
+use domain::subscription::Wanted;
 pub use lettre::message::Mailbox;
 use providers::Api;
 use reqwest::Url;
@@ -64,11 +65,22 @@ impl StorefrontConnection {
     pub fn is_default(&self) -> bool {
         self.name == DEFAULT
     }
+
+    /// What its storefront is to post, and where.
+    pub fn subscriptions(&self, public_url: &str) -> Wanted {
+        let api_url = self.api.as_ref().map_or("", |api| &api.url);
+        Wanted::storefront(public_url, &self.name, self.profile, api_url)
+    }
 }
 
 impl PaymentConnection {
     pub fn is_default(&self) -> bool {
         self.name == DEFAULT
+    }
+
+    /// What its provider is to post, and where.
+    pub fn subscriptions(&self, public_url: &str) -> Wanted {
+        Wanted::payment(public_url, &self.name)
     }
 }
 

@@ -14,6 +14,10 @@ pub const DEFAULT: &str = "default";
 /// What metrics call all connections but the hundred that were added first.
 pub const OTHER: &str = "other";
 
+/// Where a storefront posts its deliveries, and a payment provider; the name of a connection may follow.
+pub const STOREFRONT_PATH: &str = "/api/webhooks/storefront";
+pub const PAYMENT_PATH: &str = "/api/webhooks/payment";
+
 /// Stands between an id and the name of its connection.
 const MARK: char = '@';
 
@@ -30,6 +34,15 @@ pub enum NotAName {
     Default,
     #[error("the name other is what metrics call many connections together")]
     Other,
+}
+
+/// The address at which deliveries of a side are taken, of a connection if one is named.
+pub fn address(public_url: &str, path: &str, connection: Option<&str>) -> String {
+    let public_url = public_url.trim_end_matches('/');
+    match connection {
+        Some(name) => format!("{public_url}{path}/{name}"),
+        None => format!("{public_url}{path}"),
+    }
 }
 
 /// Checks the name of a new connection. It stands in addresses, in ids and in metrics, and is never changed.

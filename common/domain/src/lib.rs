@@ -31,5 +31,6 @@ pub mod record;
 pub mod redact;
 pub mod shape;
 pub mod signature;
+pub mod subscription;
 pub mod time;
 pub mod trace;

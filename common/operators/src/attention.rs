@@ -199,6 +199,11 @@ impl Look {
             let details = it.last_error.unwrap_or_default();
             self.add(Condition::ReconciliationFails, sender, details);
         }
+        for it in reconciliations::not_subscribed(db, LISTED).await? {
+            let sender = reconciled(&it.source, &it.connection);
+            let details = it.subscriptions_error.unwrap_or_default();
+            self.add(Condition::SubscriptionsWrong, sender, details);
+        }
         for (source, number) in jobs::noted(db, now.minus(HOUR), LOOKED_AT).await? {
             let details = format!("{number} in the last hour");
             self.add(Condition::DeliveriesNotUnderstood, source, details);

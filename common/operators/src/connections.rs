@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use config::connection::{Mailbox, is_api_url, keyed};
-use domain::connection::{NotAName, check_name};
+use domain::connection::{NotAName, PAYMENT_PATH, STOREFRONT_PATH, address, check_name};
 use domain::job::Source;
 use domain::pause::Target;
 use domain::profile::{
@@ -503,9 +503,9 @@ pub async fn overviews(
     let all = connections::all(db).await?;
     let standing = all.into_iter().filter(|it| it.removed_at.is_none());
     let shown = standing.map(|it| {
-        let source = match it.side {
-            Side::Storefront => Source::Storefront,
-            Side::Payment => Source::Payment,
+        let (source, path) = match it.side {
+            Side::Storefront => (Source::Storefront, STOREFRONT_PATH),
+            Side::Payment => (Source::Payment, PAYMENT_PATH),
         };
         let target = Target::Connection(it.name.clone());
         let opened = it.sealed.as_ref().map(|sealed| sealed.open(keys, &it.name));
@@ -522,11 +522,7 @@ pub async fn overviews(
             until: it.former_until.filter(|_| place > 0),
         });
         Overview {
-            address: format!(
-                "{public_url}/api/webhooks/{}/{}",
-                source.into_str(),
-                it.name
-            ),
+            address: address(public_url, path, Some(&it.name)),
             secrets: secrets.collect(),
             state,
             name: it.name,

@@ -18,3 +18,4 @@ pub mod pauses;
 pub mod privacy_requests;
 pub mod reconciliation;
 pub mod setup;
+pub mod subscriptions;

@@ -1,11 +1,11 @@
-//! What changed at a provider, page by page, for reconciliation. A page is asked for once: another time is as good, and the
+//! What a provider lists, page by page, for reconciliation. A page is asked for once: another time is as good, and the
 //! calls that cannot wait use the same limits.
 
 use std::time::Duration;
 
 use domain::time::Timestamp;
 use reqwest::header::{DATE, HeaderMap, LINK};
-use reqwest::{Response, Url};
+use reqwest::{RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -16,6 +16,8 @@ use super::{CallFailure, Provider, count};
 pub const PAGE: usize = 100;
 /// The time for one page, for which a small shop takes long.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// A page that is larger is not read to its end, in bytes.
+const LARGEST: usize = 64 << 20;
 /// The pause after a page of a provider that does not say how much of its limit is used.
 const USUAL_REST: Duration = Duration::from_millis(250);
 /// The pause after a page while more than half of the limit is used.
@@ -62,24 +64,45 @@ impl Provider {
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         operation: &'static str,
-        ask: impl Future<Output = Result<Response, CallFailure>>,
+        request: RequestBuilder,
     ) -> Result<(T, HeaderMap), CallFailure> {
         let begun = Instant::now();
         let read = async {
-            let response = ask.await?;
+            let response = self.send(request.timeout(DEADLINE)).await?;
             let status = response.status();
             if !status.is_success() {
                 let what = format!("it answered {}", status.as_u16());
                 return Err(self.refused_with(status, what));
             }
             let headers = response.headers().clone();
-            Ok((self.json(response).await?, headers))
+            let body = self.at_most(response, LARGEST).await?;
+            let read = serde_json::from_slice(&body);
+            let read =
+                read.map_err(|_| self.put_off(status, None, " with a body that is not its own"))?;
+            Ok((read, headers))
         };
-        let answer = tokio::time::timeout(DEADLINE, read).await;
-        let answer = answer.unwrap_or_else(|_| Err(self.timeout("did not answer in time")));
+        let answer = read.await;
         let outcome = answer.as_ref().err().map_or("ok", CallFailure::outcome);
         count(self.name, operation, outcome, begun.elapsed());
         answer
+    }
+
+    /// The body of an answer that may not be larger than this.
+    async fn at_most(
+        &self,
+        mut response: Response,
+        largest: usize,
+    ) -> Result<Vec<u8>, CallFailure> {
+        let mut body = Vec::new();
+        let broken = |_| self.timeout("broke off its answer");
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if body.len() + chunk.len() > largest {
+                let what = format!("its answer is larger than {} MiB", largest >> 20);
+                return Err(self.refused(what));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
     }
 
     /// The failure of a page after which there is another one that cannot be asked for.

@@ -12,6 +12,7 @@ pub mod identity;
 pub mod payment;
 mod probe;
 pub mod storefront;
+pub mod subscriptions;
 pub mod wire;
 
 use std::time::Duration;

@@ -14,7 +14,9 @@ mod books;
 mod checkout;
 mod confirm;
 mod events;
+mod list;
 mod refund;
+mod subscriptions;
 
 use std::fmt;
 

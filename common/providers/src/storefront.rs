@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod orders;
+mod subscriptions;
 
 use std::collections::BTreeMap;
 

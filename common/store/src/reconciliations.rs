@@ -55,6 +55,12 @@ pub struct Reconciliation {
     /// How much the run under way, or else the last one, has compared, and how much of it never came.
     pub compared: i64,
     pub found: i64,
+    /// When the provider's subscriptions were looked at last. None: not yet, or its API does not list them.
+    pub subscriptions_checked_at: Option<Timestamp>,
+    /// When any of them was ours.
+    pub subscriptions_seen_at: Option<Timestamp>,
+    /// What is wrong with them.
+    pub subscriptions_error: Option<String>,
     #[serde(skip)]
     pub revision: i64,
 }
@@ -62,7 +68,7 @@ pub struct Reconciliation {
 macro_rules! columns {
     () => {
         "source, connection, shop, since, confirmed_until, run_until, page, next_at, begun_at, ended_at, failing_since,
-         last_error, compared, found, revision"
+         last_error, compared, found, subscriptions_checked_at, subscriptions_seen_at, subscriptions_error, revision"
     };
 }
 
@@ -123,7 +129,8 @@ pub async fn save(tx: &mut Tx, it: &Reconciliation) -> Result<bool> {
         .query(
             "update reconciliations
              set confirmed_until = $5, run_until = $6, page = $7, next_at = $8, begun_at = $9, ended_at = $10,
-                 failing_since = $11, last_error = $12, compared = $13, found = $14, revision = revision + 1
+                 failing_since = $11, last_error = $12, compared = $13, found = $14, subscriptions_checked_at = $15,
+                 subscriptions_seen_at = $16, subscriptions_error = $17, revision = revision + 1
              where source = $1 and connection = $2 and shop = $3 and revision = $4",
         )
         .bind(it.source.as_str())
@@ -139,7 +146,10 @@ pub async fn save(tx: &mut Tx, it: &Reconciliation) -> Result<bool> {
         .bind(it.failing_since)
         .bind(it.last_error.as_deref())
         .bind(it.compared)
-        .bind(it.found);
+        .bind(it.found)
+        .bind(it.subscriptions_checked_at)
+        .bind(it.subscriptions_seen_at)
+        .bind(it.subscriptions_error.as_deref());
     Ok(saved.execute().await? == 1)
 }
 
@@ -374,6 +384,18 @@ pub async fn count(db: &Db, since: Timestamp) -> Result<Vec<Counted>> {
     )
     .bind(since.0)
     .all(Counted::from_row)
+    .await
+}
+
+/// Those of whose subscriptions some are wrong.
+pub async fn not_subscribed(db: &Db, limit: i64) -> Result<Vec<Reconciliation>> {
+    db.query(concat!(
+        "select ",
+        columns!(),
+        " from reconciliations where subscriptions_error is not null order by source, connection, shop limit $1"
+    ))
+    .bind(limit)
+    .all(Reconciliation::from_row)
     .await
 }
 

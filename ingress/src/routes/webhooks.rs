@@ -9,7 +9,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::Config;
-use domain::connection::DEFAULT;
+use domain::connection::{DEFAULT, PAYMENT_PATH as PAYMENT, STOREFRONT_PATH as STOREFRONT};
 use domain::job::{Kind, Source};
 use domain::profile;
 use domain::signature::SignatureError;
@@ -63,8 +63,6 @@ const OF_A_PAYMENT: [Error; 3] = [
     Error::AccountOfAnother,
 ];
 
-const STOREFRONT: &str = "/api/webhooks/storefront";
-const PAYMENT: &str = "/api/webhooks/payment";
 const STOREFRONT_OF: &str = "/api/webhooks/storefront/{connection}";
 const PAYMENT_OF: &str = "/api/webhooks/payment/{connection}";
 

@@ -14,6 +14,7 @@ use super::call::Call;
 use super::error::Error;
 use super::intents::CARDS;
 use super::objects::Wish;
+use super::subscriptions;
 use crate::PAYMENT_KEY;
 use crate::fault_injector;
 
@@ -33,6 +34,8 @@ pub fn routes(payment: Payment) -> Router {
         .route("/v1/payment_intents/{id}/confirm", post(confirm_intent))
         .route("/v1/refunds", get(refunds).post(refund))
         .route("/v1/subscriptions/{id}", get(subscription))
+        .route("/v1/webhook_endpoints", get(subscriptions::list))
+        .route("/v1/webhook_endpoints/{id}", post(subscriptions::update))
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_path)
         .layer(middleware::from_fn(authorize))

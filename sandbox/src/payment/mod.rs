@@ -23,6 +23,7 @@ mod objects;
 mod page;
 mod sessions;
 mod storm;
+mod subscriptions;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -40,6 +41,7 @@ pub use storm::{Life, PaymentStorm, StormPayment};
 use crate::delivery_faults::DeliveryFaults;
 use crate::fault_injector::{FaultInjector, Provider};
 use crate::lock;
+use crate::subscriptions::Subscriptions;
 use crate::webhook_sender::WebhookSender;
 use crate::webhooks::Delivery;
 use call::Kept;
@@ -53,6 +55,7 @@ use sessions::{Line, Session};
 pub struct Payment {
     /// The fault injector, which counts requests and plays faults.
     pub fault_injector: FaultInjector,
+    pub subscriptions: Subscriptions,
     clock: Clock,
     webhook_sender: Option<WebhookSender>,
     url: Arc<str>,
@@ -140,6 +143,7 @@ impl Payment {
         };
         Payment {
             fault_injector: FaultInjector::new(Provider::Payment),
+            subscriptions: Subscriptions::default(),
             clock,
             webhook_sender,
             url: url.into(),

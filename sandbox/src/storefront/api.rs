@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,7 +16,7 @@ use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Place, Refusal, Storefront, objects};
+use super::{Place, Refusal, Storefront, objects, subscriptions};
 use crate::fault_injector::{self, IDEMPOTENCY_KEY, text};
 use crate::{STOREFRONT_TOKEN, WOOCOMMERCE_TOKEN};
 
@@ -35,6 +36,15 @@ pub fn routes(storefront: Storefront) -> Router {
         .route("/shop.json", get(shop))
         .route("/variants/{file}", get(variant))
         .route("/products/{file}", get(product))
+        .route(
+            "/webhooks.json",
+            get(subscriptions::list).post(subscriptions::create),
+        )
+        .route("/webhooks/{file}", put(update_subscription))
+        .route(
+            "/webhooks",
+            get(subscriptions::list_woocommerce).post(subscriptions::create_woocommerce),
+        )
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
         .layer(middleware::from_fn(authorize))
@@ -259,11 +269,26 @@ async fn product(Path(file): Path<String>) -> Response {
     }
 }
 
+/// The two APIs name a subscription in one place, `1.json` and `1`.
+async fn update_subscription(
+    State(storefront): State<Storefront>,
+    Path(file): Path<String>,
+    body: Bytes,
+) -> Response {
+    let updated = match file.parse() {
+        Ok(id) => serde_json::from_slice(&body)
+            .map(|wish| subscriptions::update_woocommerce(&storefront, id, wish)),
+        Err(_) => serde_json::from_slice(&body)
+            .map(|wish| subscriptions::update(&storefront, &file, wish)),
+    };
+    updated.unwrap_or_else(|_| error(StatusCode::BAD_REQUEST, "the body cannot be read"))
+}
+
 /// Reads the id in `<id>.json`.
-fn number(file: &str) -> Option<u64> {
+pub fn number(file: &str) -> Option<u64> {
     file.strip_suffix(".json")?.parse().ok()
 }
 
-fn unprocessable(message: &str) -> Response {
+pub fn unprocessable(message: &str) -> Response {
     error(StatusCode::UNPROCESSABLE_ENTITY, json!([message]))
 }

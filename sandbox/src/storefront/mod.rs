@@ -6,6 +6,7 @@
 
 mod api;
 mod objects;
+mod subscriptions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,7 @@ pub use api::{error, routes};
 
 use crate::fault_injector::{FaultInjector, Provider};
 use crate::lock;
+use crate::subscriptions::Subscriptions;
 use crate::webhook_sender::WebhookSender;
 use crate::webhooks::Delivery;
 
@@ -29,6 +31,7 @@ const MOST_BODIES: usize = 10_000;
 pub struct Storefront {
     /// The fault injector, which counts requests and plays faults.
     pub fault_injector: FaultInjector,
+    pub subscriptions: Subscriptions,
     shop: String,
     clock: Clock,
     webhook_sender: Option<WebhookSender>,
@@ -93,6 +96,7 @@ impl Storefront {
     pub(crate) fn new(shop: &str, clock: Clock, webhook_sender: Option<WebhookSender>) -> Self {
         Storefront {
             fault_injector: FaultInjector::new(Provider::Storefront),
+            subscriptions: Subscriptions::default(),
             shop: shop.to_ascii_lowercase(),
             clock,
             webhook_sender,

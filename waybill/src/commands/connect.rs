@@ -5,16 +5,20 @@
 //! It reads the settings of its own terminal, as every command does. The service may run with others;
 //! what really arrives there, and why something is refused, it reads from the database.
 
+mod subscriptions;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
 use config::protections::{PROTECTIONS, State};
 use config::{Config, Mode, Origin, Settings, on_this_machine};
+use domain::connection::{PAYMENT_PATH, STOREFRONT_PATH};
 use domain::job::{Kind, Source};
 use domain::profile::{
     Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, Setup, StorefrontProfile, names,
 };
+use domain::subscription::of_source;
 use platform::clock::Clock;
 use platform::{shutdown, terminal, zone};
 use process::Ended;
@@ -60,13 +64,24 @@ pub struct Arguments {
     /// Print JSON: a line with what to do, and a line for each delivery or refusal that comes
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    repair: subscriptions::Repair,
 }
 
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let stop = shutdown::on_signal()?;
     let asked = Asked::read(&arguments.provider, arguments.payment)?;
+    if arguments.repair.is_asked() {
+        return subscriptions::repair(settings, asked, &arguments.repair, arguments.json).await;
+    }
     let mut guide = guide(settings, asked)?;
-    guide.connect(connections_of(settings, asked).await);
+    if let Ok(db) = database(settings).await {
+        guide.connect(connections_of(&db, asked).await);
+        guide
+            .warnings
+            .extend(subscriptions::warnings(settings, &db, asked).await);
+        db.close().await;
+    }
     if !arguments.no_wait {
         let looked = look_for_service(settings, asked, &mut guide.warnings);
         if stop.run_until_cancelled(looked).await.is_none() {
@@ -141,7 +156,7 @@ impl Asked {
             name: profile.name,
             setup: profile.setup,
             source: Source::Storefront,
-            path: "/api/webhooks/storefront",
+            path: STOREFRONT_PATH,
             provider_setting: "STOREFRONT_PROVIDER",
             secret_setting: "STOREFRONT_WEBHOOK_SECRET",
             protections: [
@@ -159,7 +174,7 @@ impl Asked {
             name: profile.name,
             setup: profile.setup,
             source: Source::Payment,
-            path: "/api/webhooks/payment",
+            path: PAYMENT_PATH,
             provider_setting: "PAYMENT_PROVIDER",
             secret_setting: "PAYMENT_WEBHOOK_SECRET",
             protections: [
@@ -173,10 +188,7 @@ impl Asked {
 
     /// What the provider calls the topics or types that something is done with.
     fn topics(self) -> Vec<&'static str> {
-        let kinds = Kind::all().iter();
-        let of = kinds.filter(|kind| kind.row().source == self.source);
-        let whole = of.filter(|kind| !matches!(kind, Kind::ThinPayment(_)));
-        let names: Vec<&str> = whole.map(|kind| kind.into_str()).collect();
+        let names: Vec<&str> = of_source(self.source).map(Kind::into_str).collect();
         match self.profile {
             Profile::Storefront(profile) => profile.subscriptions(&names),
             Profile::Payment(_) => names,
@@ -223,12 +235,8 @@ impl Guide {
 }
 
 /// The names of the connections with a provider. What is wrong with the database is said when deliveries are waited for.
-async fn connections_of(settings: &Settings, asked: Asked) -> Vec<String> {
-    let Ok(db) = database(settings).await else {
-        return Vec::new();
-    };
-    let all = connections::all(&db).await.unwrap_or_default();
-    db.close().await;
+async fn connections_of(db: &Db, asked: Asked) -> Vec<String> {
+    let all = connections::all(db).await.unwrap_or_default();
     let is_its = |it: &Connection| {
         it.removed_at.is_none()
             && it.side.into_str() == asked.source.into_str()

@@ -174,7 +174,7 @@ fn refused(refused: Refused) -> anyhow::Error {
 }
 
 /// A secret as a file has it, without the line end that editors write.
-fn secret_of(file: &Path) -> Result<String> {
+pub fn secret_of(file: &Path) -> Result<String> {
     let mut text = String::new();
     let read = if file == Path::new("-") {
         std::io::stdin().read_to_string(&mut text).map(drop)

@@ -44,11 +44,13 @@ pub mod users;
 pub mod version;
 pub mod worker;
 
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use ::config::database::sqlite_file;
 use ::config::{Config, Settings};
 use anyhow::{Result, bail};
+use platform::terminal;
 use process::Misuse;
 use providers::is_loopback;
 use reqwest::Client;
@@ -97,6 +99,22 @@ fn client(url: &str, deadline: Duration) -> Result<Client> {
         client = client.no_proxy();
     }
     Ok(client.build()?)
+}
+
+/// Asks whether this is really to be done. `otherwise` says how to see it without doing it.
+fn confirm(plan: &str, what: &str, otherwise: &str) -> Result<()> {
+    if !(io::stdin().is_terminal() && terminal::err_is_one()) {
+        return Err(misused(format!(
+            "to {what} it must be asked for with --yes, because nobody is here to confirm it; {otherwise}"
+        )));
+    }
+    terminal::err(&format!("{plan}\nReally {what}? [y/N] "));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+        bail!("nothing was changed");
+    }
+    Ok(())
 }
 
 /// An error that says that a command was called with wrong arguments.

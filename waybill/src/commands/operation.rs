@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -29,8 +28,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
 use crate::age;
-use crate::commands::misused;
 use crate::commands::operator::Operator;
+use crate::commands::{confirm, misused};
 use crate::table::{self, Rows as _};
 
 /// How long the command tries to reach the broker. If it cannot, the workers' sweep finds the
@@ -267,24 +266,12 @@ impl Operation<'_> {
             counted(report.matched),
             report.database
         );
-        if !(io::stdin().is_terminal() && terminal::err_is_one()) {
-            return Err(misused(format!(
-                "to {what} it must be asked for with --yes, because nobody is here to confirm \
-                 it; --dry-run says which they are"
-            )));
-        }
         let end = match self.action {
             Action::Requeue => "",
             Action::Discard => " for good",
         };
-        let kinds = report.kinds();
-        terminal::err(&format!("{kinds}\nReally {what}{end}? [y/N] "));
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer)?;
-        if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
-            bail!("nothing was changed");
-        }
-        Ok(())
+        let what = format!("{what}{end}");
+        confirm(&report.kinds(), &what, "--dry-run says which they are")
     }
 
     fn progress(&self, worked: usize, all: usize) {

@@ -9,6 +9,7 @@ use config::{
 };
 use console::Listening;
 use domain::api_key::{Rights, Scope};
+use domain::connection::{PAYMENT_PATH, STOREFRONT_PATH};
 use domain::job::Source;
 use platform::clock::Clock;
 use platform::shutdown;
@@ -284,9 +285,9 @@ fn banner(
     format!(
         "Waybill is ready on {url}
 
-  storefront webhooks  POST {url}/api/webhooks/storefront
+  storefront webhooks  POST {url}{STOREFRONT_PATH}
                        signing secret {storefront}
-  payment webhooks     POST {url}/api/webhooks/payment
+  payment webhooks     POST {url}{PAYMENT_PATH}
                        signing secret {payment}
   commerce API         GET  {url}/api/commerce/orders/<order_id>
                        {key}

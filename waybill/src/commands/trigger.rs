@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use config::connection::HeaderName;
 use config::database::place;
 use config::{Config, Settings};
+use domain::connection::{PAYMENT_PATH, STOREFRONT_PATH};
 use domain::job::{Kind, Source, State};
 use domain::order::Topic;
 use domain::profile::Bodies;
@@ -182,7 +183,7 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
             .unwrap_or_else(|| clock.id().to_string());
         return Ok(Delivery {
             source: Source::Storefront,
-            path: "/api/webhooks/storefront",
+            path: STOREFRONT_PATH,
             headers: storefront_headers(settings, topic, &id, &arguments.shop, &body)?,
             id,
             seed,
@@ -204,7 +205,7 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
     let signature = signature::sign_payment(secret, now.unix_seconds(), body.as_bytes());
     Ok(Delivery {
         source: Source::Payment,
-        path: "/api/webhooks/payment",
+        path: PAYMENT_PATH,
         id: event["id"].as_str().unwrap_or_default().to_owned(),
         headers: vec![(profile.signature.to_owned(), signature)],
         seed,

@@ -43,6 +43,7 @@ pub enum Condition {
     NothingCame,
     DeliveriesMissed,
     ReconciliationFails,
+    SubscriptionsWrong,
     RefundFailed,
     PaymentDisputed,
     EndpointPaused,
@@ -147,7 +148,7 @@ macro_rules! nothing_came {
 }
 
 impl Condition {
-    pub const ALL: [Condition; 36] = *Condition::VARIANTS.as_array().unwrap();
+    pub const ALL: [Condition; 37] = *Condition::VARIANTS.as_array().unwrap();
 
     /// The table. Each condition is named in it, so that a new one does not compile without its row.
     #[expect(clippy::too_many_lines, reason = "it is a table")]
@@ -342,6 +343,15 @@ impl Condition {
                 command: "waybill reconcile --status",
                 page: "/reconcile",
                 ..TICKET
+            },
+            Condition::SubscriptionsWrong => Row {
+                summary: "Subscriptions of {} are wrong, so deliveries do not come; see waybill connect",
+                label: "provider",
+                mend: "`waybill connect PROVIDER --repair` says what it would change at the provider, and asks. A provider \
+                       takes subscriptions away when deliveries fail for long: see to that first.",
+                command: "waybill connect",
+                page: "/reconcile",
+                ..PAGE
             },
             Condition::RefundFailed => Row {
                 summary: "A refund of the order {} failed, so its buyer waits for the money",

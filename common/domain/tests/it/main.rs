@@ -34,6 +34,7 @@ mod record;
 mod settlement;
 mod shapes;
 mod signature;
+mod subscription;
 mod time;
 mod trace;
 mod woocommerce;

@@ -2,11 +2,10 @@
 //! refunds).
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::Payment;
 use crate::CallFailure;
-use crate::changes::{PAGE, Period, with_query};
+use crate::changes::Period;
 
 /// The name of the operation in the metrics of calls.
 const OPERATION: &str = "books";
@@ -31,64 +30,26 @@ struct Refund {
     charge: Option<Charge>,
 }
 
-#[derive(Deserialize)]
-struct List<T> {
-    data: Vec<T>,
-    #[serde(default)]
-    has_more: bool,
-}
-
 impl Payment {
     /// The charges that were made in this period.
     pub async fn charges(&self, period: Period) -> Result<Vec<Charge>, CallFailure> {
-        self.all("charges", period, &[], |charge: &Charge| charge.id.clone())
-            .await
+        let id = |charge: &Charge| charge.id.clone();
+        self.all(OPERATION, "charges", created_in(period), id).await
     }
 
     /// The charges of which something was given back in this period, as they are now.
     pub async fn refunded_charges(&self, period: Period) -> Result<Vec<Charge>, CallFailure> {
-        let expand = [("expand[]", "data.charge")];
-        let refunds = self.all("refunds", period, &expand, |refund: &Refund| {
-            refund.id.clone()
-        });
-        Ok(refunds
-            .await?
-            .into_iter()
-            .filter_map(|it| it.charge)
-            .collect())
+        let mut query = created_in(period);
+        query.push(("expand[]", "data.charge".to_owned()));
+        let id = |refund: &Refund| refund.id.clone();
+        let refunds = self.all(OPERATION, "refunds", query, id).await?;
+        Ok(refunds.into_iter().filter_map(|it| it.charge).collect())
     }
+}
 
-    /// All pages of a list.
-    async fn all<T: DeserializeOwned>(
-        &self,
-        list: &str,
-        period: Period,
-        more: &[(&str, &str)],
-        id: impl Fn(&T) -> String,
-    ) -> Result<Vec<T>, CallFailure> {
-        let mut all: Vec<T> = Vec::new();
-        loop {
-            let mut query = vec![
-                ("limit", PAGE.to_string()),
-                ("created[gte]", period.from.unix_seconds().to_string()),
-                ("created[lt]", period.until.unix_seconds().to_string()),
-            ];
-            query.extend(
-                more.iter()
-                    .map(|(name, value)| (*name, (*value).to_owned())),
-            );
-            query.extend(all.last().map(|last| ("starting_after", id(last))));
-            let url = with_query(&format!("{}/v1/{list}", self.provider.url), &query);
-            let request = self.provider.client.get(url);
-            let request = self.about(request.bearer_auth(&self.provider.token));
-            let ask = self.provider.send(request);
-            let (page, _) = self.provider.page(OPERATION, ask).await?;
-            let List { data, has_more } = page;
-            let is_empty = data.is_empty();
-            all.extend(data);
-            if !has_more || is_empty {
-                return Ok(all);
-            }
-        }
-    }
+fn created_in(period: Period) -> Vec<(&'static str, String)> {
+    vec![
+        ("created[gte]", period.from.unix_seconds().to_string()),
+        ("created[lt]", period.until.unix_seconds().to_string()),
+    ]
 }

@@ -5,18 +5,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Payment;
+use super::list::List;
 use crate::CallFailure;
 use crate::changes::{PAGE, Page, Period, with_query};
 
 /// The name of the operation in the metrics of calls.
 const OPERATION: &str = "events";
-
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Box<RawValue>>,
-    #[serde(default)]
-    has_more: bool,
-}
 
 #[derive(Deserialize)]
 struct Identified {
@@ -39,8 +33,8 @@ impl Payment {
             .client
             .get(url)
             .bearer_auth(&self.provider.token);
-        let ask = self.provider.send(self.about(request));
-        let (List { data, has_more }, headers) = self.provider.page(OPERATION, ask).await?;
+        let page = self.provider.page(OPERATION, self.about(request)).await?;
+        let (List { data, has_more }, headers): (List<Box<RawValue>>, _) = page;
         let last = data.last().filter(|_| has_more);
         let last = last.map(|event| serde_json::from_str::<Identified>(event.get()));
         let next = match last.transpose() {

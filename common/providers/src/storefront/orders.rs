@@ -54,8 +54,8 @@ impl Storefront {
             .provider
             .client
             .get(with_query(&self.url("orders.json"), &query));
-        let ask = self.provider.send(self.headers(request, Some(shop)));
-        let (Orders { orders }, headers) = self.provider.page(OPERATION, ask).await?;
+        let request = self.headers(request, Some(shop));
+        let (Orders { orders }, headers) = self.provider.page(OPERATION, request).await?;
         let next = next_of_link(&headers).map_err(|NotNamed| self.provider.unnamed_page())?;
         Ok(Page::new(orders, next, &headers))
     }
@@ -85,8 +85,8 @@ impl Storefront {
             .provider
             .client
             .get(with_query(&self.url("orders"), &query));
-        let ask = self.provider.send(self.headers(request, Some(shop)));
-        let (orders, headers) = self.provider.page(OPERATION, ask).await?;
+        let request = self.headers(request, Some(shop));
+        let (orders, headers) = self.provider.page(OPERATION, request).await?;
         let orders: Vec<Box<RawValue>> = orders;
         let last = orders.last().filter(|_| orders.len() >= PAGE);
         let next = match last.map(|order| modified(order)) {

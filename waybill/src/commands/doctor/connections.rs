@@ -101,6 +101,13 @@ async fn reconciled(db: &Db, now: Timestamp) -> sql::Result<Finding> {
         let advice = "Mend the token, its rights or the address; `waybill reconcile` asks again.";
         return Ok(Finding::failed(CHECK, found, advice));
     }
+    if let Some(it) = all.iter().find(|it| it.subscriptions_error.is_some()) {
+        let wrong = it.subscriptions_error.as_deref().unwrap_or_default();
+        let found = format!("{} {}: {wrong}", it.connection, it.shop);
+        let advice =
+            "`waybill connect PROVIDER --repair` mends what the API lets it, after asking.";
+        return Ok(Finding::failed(CHECK, found, advice));
+    }
     let counted = reconciliations::count(db, now.minus(DAY)).await?;
     let missed: i64 = counted.iter().map(|it| it.deliveries).sum();
     if missed > 0 {

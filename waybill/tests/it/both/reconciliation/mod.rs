@@ -3,6 +3,7 @@
 mod failures;
 mod found;
 mod storm;
+mod subscriptions;
 
 use std::time::Duration;
 

@@ -1,0 +1,347 @@
+//! What the provider is subscribed to post here, and `waybill connect PROVIDER --repair`, which mends it at the provider.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use config::{Config, Mode, Settings};
+use domain::connection::DEFAULT;
+use domain::job::Queue;
+use domain::signature::Secrets;
+use domain::subscription::{Compared, Wanted, Wrong};
+use operators::subscriptions as flow;
+use platform::clock::Clock;
+use process::clients::Clients;
+use process::registry;
+use providers::payment::Payment;
+use providers::storefront::Storefront;
+use providers::subscriptions::Mended;
+use providers::{CallFailure, is_loopback};
+use serde::Serialize;
+use store::connections;
+use store::sql::Db;
+
+use super::{Asked, Profile, Warning};
+use crate::commands::connections::secret_of;
+use crate::commands::operator::Operator;
+use crate::commands::{confirm, misused, with_database};
+use crate::table;
+
+const UNLISTED: &str =
+    " What somebody has made on a page of the provider need not be listed to us.";
+
+/// How the subscriptions are mended.
+#[derive(clap::Args)]
+pub struct Repair {
+    /// Mend the provider's subscriptions by its API, after asking: those that are missing, switched off, or post elsewhere
+    #[arg(long, conflicts_with_all = ["no_wait", "timeout"])]
+    repair: bool,
+    /// Do not ask before the provider is changed
+    #[arg(long, requires = "repair")]
+    yes: bool,
+    /// The file with the connection's signing secret, with which a new webhook of WooCommerce is made; - reads it from the input
+    #[arg(long, value_name = "FILE", requires = "repair")]
+    secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    operator: Operator,
+}
+
+impl Repair {
+    pub fn is_asked(&self) -> bool {
+        self.repair
+    }
+}
+
+/// A connection whose API lists subscriptions, for one shop.
+struct Door {
+    connection: String,
+    /// Empty for a payment provider.
+    shop: String,
+    wanted: Wanted,
+    api: Api,
+    /// The secrets that are known of it, by their fingerprints.
+    fingerprints: Vec<String>,
+}
+
+enum Api {
+    Storefront(Storefront),
+    Payment(Payment),
+}
+
+/// What the subscriptions of a door are.
+#[derive(Serialize)]
+struct Looked {
+    connection: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    shop: String,
+    wrong: Vec<Wrong>,
+}
+
+impl Door {
+    async fn compared(&self) -> Result<Compared, CallFailure> {
+        let listed = match &self.api {
+            Api::Storefront(api) => api.subscriptions(&self.shop).await?,
+            Api::Payment(api) => api.subscriptions().await?,
+        };
+        Ok(self.wanted.compare(&listed))
+    }
+
+    async fn mend(&self, wrong: &Wrong, secret: Option<&str>) -> Result<Mended, CallFailure> {
+        match &self.api {
+            Api::Storefront(api) => api.mend(&self.shop, &self.wanted, wrong, secret).await,
+            Api::Payment(api) => api.mend(&self.wanted, wrong).await,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self.shop.as_str() {
+            "" => self.connection.clone(),
+            shop => format!("{} ({shop})", self.connection),
+        }
+    }
+}
+
+/// The connections with the provider whose API can be called from here.
+async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> {
+    let clock = Clock::system();
+    let queue = match asked.profile {
+        Profile::Storefront(_) => Queue::Orders,
+        Profile::Payment(_) => Queue::Payments,
+    };
+    let config = Config::load(settings, Mode::Worker(queue))?;
+    let registry = registry::read(&config, db, &clock).await?;
+    let clients = Clients::new(&registry, &clock);
+    let now = registry.now();
+    let rows = connections::all(db).await?;
+    let fingerprints = |name: &str| {
+        let standing = rows.iter().filter(|it| it.removed_at.is_none());
+        let mut of_name = standing.filter(|it| it.name == name);
+        of_name
+            .next()
+            .map(|it| it.fingerprints.clone())
+            .unwrap_or_default()
+    };
+    let mut doors = Vec::new();
+    match asked.profile {
+        Profile::Storefront(profile) => {
+            for of in now
+                .storefronts()
+                .filter(|it| it.profile.name == profile.name)
+            {
+                // Where the address is the shop, it is that of one.
+                let is_one = of.shops.len() == 1 || profile.api_names_shop();
+                for shop in of.shops.iter().filter(|_| is_one) {
+                    let Some(api) = clients.storefront(of) else {
+                        continue;
+                    };
+                    doors.push(Door {
+                        connection: of.name.clone(),
+                        shop: shop.clone(),
+                        wanted: of.subscriptions(&config.public_url),
+                        api: Api::Storefront(api),
+                        fingerprints: fingerprints(&of.name),
+                    });
+                }
+            }
+        }
+        Profile::Payment(profile) => {
+            for of in now.payments().filter(|it| it.profile.name == profile.name) {
+                let Some(api) = clients.payment_of(of) else {
+                    continue;
+                };
+                doors.push(Door {
+                    connection: of.name.clone(),
+                    shop: String::new(),
+                    wanted: of.subscriptions(&config.public_url),
+                    api: Api::Payment(api),
+                    fingerprints: fingerprints(&of.name),
+                });
+            }
+        }
+    }
+    Ok(doors)
+}
+
+/// What is wrong with the subscriptions, as far as it can be seen from here.
+pub async fn warnings(settings: &Settings, db: &Db, asked: Asked) -> Vec<Warning> {
+    let is_reached = Config::public_url(settings).is_ok_and(|url| !is_loopback(&url));
+    let doors = if is_reached {
+        doors(settings, db, asked).await.unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let mut warnings = Vec::new();
+    for door in doors {
+        let name = door.name();
+        let repair = format!(
+            "`waybill connect {} --repair` mends it at the provider, after asking.",
+            asked.name
+        );
+        warnings.extend(match door.compared().await {
+            Ok(compared) => compared.in_words().map(|wrong| {
+                let more = if compared.is_any_ours { "" } else { UNLISTED };
+                Warning::new(format!("{name}: {wrong}"), format!("{repair}{more}"))
+            }),
+            // An API that somebody has written for Waybill need not have such a list.
+            Err(failure) if failure.status() == Some(404) => None,
+            Err(failure) => Some(Warning {
+                warning: format!("{name}: its subscriptions cannot be seen: {failure}"),
+                advice: None,
+                is_of_settings: false,
+            }),
+        });
+    }
+    warnings
+}
+
+/// Mends what is wrong at the provider, after asking. Exit code 1 if something is left.
+pub async fn repair(
+    settings: &Settings,
+    asked: Asked,
+    arguments: &Repair,
+    json: bool,
+) -> Result<()> {
+    let public_url = Config::public_url(settings)?;
+    if is_loopback(&public_url) {
+        return Err(misused(format!(
+            "PUBLIC_URL is {public_url}, at which no provider reaches this service; set it first"
+        )));
+    }
+    let secret = arguments
+        .secret_file
+        .as_deref()
+        .map(secret_of)
+        .transpose()?;
+    let secret = secret.as_deref();
+    with_database(settings, async |db| {
+        let doors = doors(settings, db, asked).await?;
+        if doors.is_empty() {
+            bail!(
+                "no connection with {} has an API that can be called from here; see waybill connections add --help",
+                asked.name
+            );
+        }
+        for door in &doors {
+            is_its_secret(door, secret)?;
+        }
+        let mut looked = look(&doors).await?;
+        if looked.iter().any(|it| !it.wrong.is_empty()) {
+            if !arguments.yes {
+                ask(&doors, &looked)?;
+            }
+            // What is switched on again may still lack a topic.
+            for _ in 0..2 {
+                mend(settings, db, asked, arguments, (&doors, &looked), secret).await?;
+                looked = look(&doors).await?;
+            }
+        }
+        table::show(json, &looked, || text(&looked))?;
+        match looked.iter().map(|it| it.wrong.len()).sum::<usize>() {
+            0 => Ok(()),
+            left => bail!("{left} of it cannot be mended by the API: {}", by_hand(asked)),
+        }
+    })
+    .await
+}
+
+async fn look(doors: &[Door]) -> Result<Vec<Looked>> {
+    let mut looked = Vec::new();
+    for door in doors {
+        let compared = door.compared().await;
+        let compared = compared
+            .with_context(|| format!("the subscriptions of {} cannot be seen", door.name()))?;
+        looked.push(Looked {
+            connection: door.connection.clone(),
+            shop: door.shop.clone(),
+            wrong: compared.wrong,
+        });
+    }
+    Ok(looked)
+}
+
+fn ask(doors: &[Door], looked: &[Looked]) -> Result<()> {
+    let mut plan = String::from("At the provider:\n");
+    for (door, looked) in doors.iter().zip(looked) {
+        for wrong in &looked.wrong {
+            let _ = writeln!(plan, "  {}: {wrong}", door.name());
+        }
+    }
+    let to: Vec<&str> = doors.iter().map(|door| door.wanted.url.as_str()).collect();
+    let what = format!("change that, so that it posts to {}", to.join(", "));
+    confirm(&plan, &what, "without --repair it is only said")
+}
+
+/// A subscription that is signed with another secret than ours would bring deliveries that are refused.
+fn is_its_secret(door: &Door, secret: Option<&str>) -> Result<()> {
+    let Some(secret) = secret.filter(|_| !door.fingerprints.is_empty()) else {
+        return Ok(());
+    };
+    let given = Secrets::new([secret.to_owned()]);
+    if given
+        .fingerprints()
+        .iter()
+        .all(|it| door.fingerprints.contains(it))
+    {
+        return Ok(());
+    }
+    Err(misused(format!(
+        "--secret-file has another secret than the connection {}; rotate it first, or give the file of its secret",
+        door.connection
+    )))
+}
+
+async fn mend(
+    settings: &Settings,
+    db: &Db,
+    asked: Asked,
+    arguments: &Repair,
+    (doors, looked): (&[Door], &[Looked]),
+    secret: Option<&str>,
+) -> Result<()> {
+    let author = arguments.operator.author(settings, db).await?;
+    for (door, looked) in doors.iter().zip(looked) {
+        for wrong in &looked.wrong {
+            let mended = door.mend(wrong, secret).await;
+            let mended = mended
+                .with_context(|| format!("{}: {wrong}; it could not be changed", door.name()))?;
+            if mended == Mended::Done {
+                let by = author.by(Clock::system().now());
+                flow::repaired(db, by, &door.connection, asked.name, wrong).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text(looked: &[Looked]) -> String {
+    let mut text = String::new();
+    for it in looked {
+        let of = match it.connection.as_str() {
+            DEFAULT => "the settings",
+            name => name,
+        };
+        let _ = match it.wrong.len() {
+            0 => writeln!(text, "The subscriptions of {of} {} are right.", it.shop),
+            _ => writeln!(text, "Of {of} {}:", it.shop),
+        };
+        for wrong in &it.wrong {
+            let _ = writeln!(text, "  {wrong}");
+        }
+    }
+    text
+}
+
+/// What somebody does where the API cannot.
+fn by_hand(asked: Asked) -> String {
+    let page = asked.setup.page;
+    match asked.profile {
+        Profile::Storefront(_) => format!(
+            "a new webhook is signed with what --secret-file has, the secret of the connection; or make it by hand: {page}"
+        ),
+        Profile::Payment(_) => format!(
+            "a new endpoint has a secret of its own. Make it by hand ({page}), and give its secret to \
+             `waybill connections rotate NAME --secret-file F`, or to the setting {}",
+            asked.secret_setting
+        ),
+    }
+}
