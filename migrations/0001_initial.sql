@@ -142,6 +142,8 @@ create table reconciliations (
     connection text not null, -- thing
     -- Empty for a payment provider.
     shop text not null, -- thing
+    -- When it was compared for the first time. What is older was not expected to come.
+    connected_at bigint not null,
     -- What changed before this time is not compared: its first run began then, or an operator asked from then on.
     since bigint not null,
     -- What changed at the provider before this time was compared.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use config::connection::{PaymentConnection, Registry, StorefrontConnection};
 use domain::attention::{Condition, State};
 use domain::connection::DEFAULT;
-use domain::job::Source;
+use domain::job::{Queue, Source};
 use domain::pause::{Provider, Target as Paused};
 use domain::reconciliation::{Cause, ON_ITS_WAY, OVERLAP};
 use domain::subscription::{Subscription, Wanted};
@@ -31,7 +31,7 @@ use store::pauses::Pause;
 use store::reconciliations::{self, Reconciled, Reconciliation, Target};
 use store::refused_deliveries::Summary;
 use store::sql::{self, is_outage};
-use store::{attention, leases, pauses, refused_deliveries, shop_erasure};
+use store::{attention, backlog, leases, pauses, refused_deliveries, shop_erasure};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -51,6 +51,8 @@ const ENDED_PAUSE: Duration = Duration::from_hours(24);
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// A sender that was not asked for so much longer than usual was not asked because nothing ran.
 const GAP: Duration = Duration::from_mins(5);
+/// While so many jobs of a side are due, a long run waits: what it finds would only wait behind them.
+const BACKLOG: i64 = 2_000;
 /// How often a provider's subscriptions are looked at: usually, and while something of it never comes.
 const SUBSCRIPTIONS: Duration = Duration::from_hours(24);
 const SUBSCRIPTIONS_SOON: Duration = Duration::from_hours(1);
@@ -114,6 +116,22 @@ enum Asked {
 }
 
 impl Asked {
+    /// What an operator has to know who asks for more than the provider lists.
+    fn unlisted(&self, from: Timestamp, now: Timestamp) -> Option<String> {
+        let (name, days) = match self {
+            Asked::Storefront(of, _) => (of.profile.name, of.profile.listed_days),
+            Asked::Payment(of, _) => (of.profile.name, of.profile.listed_days),
+        };
+        let listed = Duration::from_hours(24 * u64::from(days?));
+        let is_beyond = from < now.minus(listed);
+        is_beyond.then(|| {
+            format!(
+                "what is older than {} days, {name} does not list",
+                days.unwrap_or_default()
+            )
+        })
+    }
+
     /// What is to be subscribed.
     fn wanted(&self, public_url: &str) -> Wanted {
         match self {
@@ -260,8 +278,15 @@ impl Reconciler {
         let is_any_left = i64::try_from(due.len()).unwrap_or(AT_ONCE) >= AT_ONCE;
         let mut pause = if is_any_left { Duration::ZERO } else { PAUSE };
         let paused = pauses::in_force(&self.parts.db, now).await?;
+        let is_long = due.iter().any(|it| it.page.is_some() && it.found > 0);
+        let is_behind = is_long && self.is_behind(source, now).await?;
         let mut asked = Vec::new();
-        for row in due {
+        for mut row in due {
+            if is_behind && row.page.is_some() {
+                row.next_at = now.plus(PAUSE);
+                self.save(&row).await?;
+                continue;
+            }
             match self.hindered(&row, targets, &paused, now).await? {
                 Some((why, until)) => self.defer(row, why, until).await?,
                 None => asked.extend(self.asked(connections, row)),
@@ -278,6 +303,17 @@ impl Reconciler {
             }
         }
         Ok(pause.max(Duration::from_millis(10)))
+    }
+
+    /// Whether the workers of a side have more to do than they can.
+    async fn is_behind(&self, source: Source, now: Timestamp) -> sql::Result<bool> {
+        let queue = match source {
+            Source::Storefront => Queue::Orders,
+            Source::Payment | Source::Internal => Queue::Payments,
+        };
+        let lines = backlog::queues(&self.parts.db, now).await?;
+        let mut of_queue = lines.iter().filter(|it| it.queue == queue);
+        Ok(of_queue.any(|it| it.due >= BACKLOG))
     }
 
     /// Why a row is not asked now, and until when not.
@@ -489,6 +525,9 @@ impl Reconciler {
             row.run_until = None;
             row.ended_at = Some(now);
             row.failing_since = None;
+            if row.last_error.is_none() {
+                row.last_error = asked.unlisted(period.from, now);
+            }
             row.next_at = now.plus(self.period());
         }
         let cause = self.causes(&before, now).await?;
@@ -555,7 +594,11 @@ impl Reconciler {
         // What was not asked because the provider did not answer, or because of a pause, says nothing of us.
         let is_ours = self.parts.config.reconcile.is_some() && row.last_error.is_none();
         let ended = row.ended_at.filter(|at| is_ours && now.since(*at) > usual);
+        let connected_at = row.connected_at;
         Ok(move |changed_at: Timestamp| {
+            if changed_at < connected_at {
+                return Cause::NotConnected;
+            }
             let since = |cause: Cause| last.get(&cause).is_some_and(|at| *at >= changed_at);
             if since(Cause::Refused) {
                 Cause::Refused

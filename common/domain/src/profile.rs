@@ -26,6 +26,8 @@ pub struct StorefrontProfile {
     /// What a shop may send where `STOREFRONT_RATE_PER_SECOND` is not set.
     pub rate: Rate,
     pub api: StorefrontApi,
+    /// For how long its API lists what changed. None: for ever.
+    pub listed_days: Option<u32>,
     pub setup: Setup,
 }
 
@@ -102,6 +104,8 @@ pub struct PaymentProfile {
     pub thin_events: bool,
     /// What may be sent where `PAYMENT_RATE_PER_SECOND` is not set.
     pub rate: Rate,
+    /// For how long its API lists its events.
+    pub listed_days: Option<u32>,
     pub setup: Setup,
 }
 
@@ -217,6 +221,7 @@ const fn generic() -> StorefrontProfile {
             token_header: OWN_TOKEN_HEADER,
             names_shop: true,
         },
+        listed_days: None,
         setup: Setup {
             page: "the settings of webhooks at the storefront",
             secret: "a long random text that the storefront signs with; both sides have the same",
@@ -261,6 +266,8 @@ pub static STOREFRONTS: [&StorefrontProfile; 5] = [
             token_header: "X-Shopify-Access-Token",
             names_shop: false,
         },
+        // More with the right to read all orders.
+        listed_days: Some(60),
         setup: Setup {
             page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
             secret: "the client secret of the app; for webhooks of the shop's settings the key shown there",
@@ -341,6 +348,7 @@ pub static GENERIC_PAYMENT: PaymentProfile = PaymentProfile {
     id: None,
     thin_events: false,
     rate: PAYMENT_RATE,
+    listed_days: Some(30),
     setup: Setup {
         page: "the settings of webhooks at the payment provider",
         secret: "the signing secret of the endpoint",
@@ -359,6 +367,7 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         id: None,
         thin_events: true,
         rate: BUSY,
+        listed_days: Some(30),
         setup: Setup {
             page: "Developers, Webhooks: the endpoint's URL",
             secret: "the signing secret of the endpoint, with its whsec_",
@@ -377,6 +386,7 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         id: Some(STANDARD_ID),
         thin_events: false,
         rate: BUSY,
+        listed_days: None,
         setup: STANDARD,
     },
 ];

@@ -41,6 +41,8 @@ pub enum Cause {
     Outage,
     /// Nothing is known here that would have kept it away.
     NotSent,
+    /// It changed before its sender was compared for the first time, so nobody expected it.
+    NotConnected,
 }
 
 impl Cause {
@@ -50,7 +52,13 @@ impl Cause {
             Cause::Refused => "it was refused here",
             Cause::Outage => "nothing could be accepted here",
             Cause::NotSent => "the provider did not send it, or sends it late",
+            Cause::NotConnected => "it is older than the connection",
         }
+    }
+
+    /// Whether it should have come by itself.
+    pub fn is_missed(self) -> bool {
+        self != Cause::NotConnected
     }
 }
 

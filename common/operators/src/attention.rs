@@ -186,7 +186,8 @@ impl Look {
             self.add(Condition::NothingCame, sender.to_string(), details);
         }
         let mut missed: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for it in reconciliations::count(db, now.minus(DAY)).await? {
+        let counted = reconciliations::count(db, now.minus(DAY)).await?;
+        for it in counted.into_iter().filter(|it| it.cause.is_missed()) {
             let sender = reconciled(it.source.as_str(), &it.connection);
             let details = format!("{} in the last day: {}", it.deliveries, it.cause.in_words());
             missed.entry(sender).or_default().push(details);

@@ -1,8 +1,8 @@
 //! What operators ask of reconciliation, with its entry in the audit; and the provider's books beside ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use domain::connection::{DEFAULT, qualified};
+use domain::connection::{DEFAULT, bare, of_id, qualified};
 use domain::money::decimal;
 use domain::time::Timestamp;
 use providers::CallFailure;
@@ -11,7 +11,7 @@ use providers::payment::{Charge, Payment};
 use serde::Serialize;
 use serde_json::json;
 use store::audit::By;
-use store::ledger::{self, Booked};
+use store::ledger;
 use store::reconciliations;
 use store::sql::{self, Db};
 
@@ -79,7 +79,7 @@ pub enum NotCompared {
 }
 
 /// What the books of a provider and ours say of a day.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Books {
     /// How many payments were charged or given back.
     pub payments: usize,
@@ -102,7 +102,8 @@ pub struct Said {
     pub booked: String,
 }
 
-/// Compares what was charged and given back in a period with the ledger: each payment that moved then, as it is now at both.
+/// Compares what was charged and given back in a period with the ledger: each payment that moved then at one of the two, as
+/// it is now at both.
 pub async fn books(
     db: &Db,
     connection: &str,
@@ -110,60 +111,72 @@ pub async fn books(
     period: Period,
 ) -> Result<Books, NotCompared> {
     let mut charges: BTreeMap<String, Charge> = BTreeMap::new();
-    for charge in provider.charges(period).await? {
-        charges.insert(charge.id.clone(), charge);
-    }
-    for charge in provider.refunded_charges(period).await? {
-        charges.insert(charge.id.clone(), charge);
-    }
-    // A payment has as many charges as tries, of which one took the money.
-    let mut said: BTreeMap<(String, String), (i64, i64)> = BTreeMap::new();
-    for charge in charges
-        .into_values()
-        .filter(|it| it.captured != 0 || it.refunded != 0)
-    {
-        let payment = charge.payment_intent.as_ref().unwrap_or(&charge.id);
-        let payment = qualified(connection, payment).into_owned();
-        let sums = said
-            .entry((payment, charge.currency.to_ascii_uppercase()))
-            .or_default();
-        sums.0 += charge.captured;
-        sums.1 += charge.refunded;
-    }
-    let mut books = Books {
-        payments: said.len(),
-        ..Books::default()
+    let mut add = |listed: Vec<Charge>| {
+        charges.extend(listed.into_iter().map(|it| (it.id.clone(), it)));
     };
-    let all: Vec<_> = said.into_iter().collect();
-    for some in all.chunks(AT_ONCE) {
-        let ids = some
-            .iter()
-            .map(|((payment, _), _)| payment.clone())
-            .collect();
-        let booked = ledger::booked(db, ids).await?;
-        books
-            .differences
-            .extend(some.iter().filter_map(|it| difference(it, &booked)));
+    add(provider.charges(period).await?);
+    add(provider.refunded_charges(period).await?);
+    let mut sums: BTreeMap<(String, String), Sums> = BTreeMap::new();
+    add_charges(&mut sums, connection, charges.into_values());
+    let known: BTreeSet<String> = sums.keys().map(|(payment, _)| payment.clone()).collect();
+    let ours = ledger::moved(db, (period.from, period.until)).await?;
+    let ours = ours.into_iter().filter(|it| of_id(it) == connection);
+    let ours: BTreeSet<String> = ours.filter(|it| !known.contains(it)).collect();
+    // What is booked late is of another day there, or of none.
+    for payment in &ours {
+        let charges = provider.charges_of(bare(payment)).await?;
+        add_charges(&mut sums, connection, charges.into_iter());
     }
-    Ok(books)
+    let all: Vec<String> = known.into_iter().chain(ours).collect();
+    for some in all.chunks(AT_ONCE) {
+        for it in ledger::booked(db, some.to_vec()).await? {
+            let sums = sums.entry((it.payment_id, it.currency)).or_default();
+            sums.booked = (it.captured, it.refunded);
+        }
+    }
+    let differences = sums
+        .into_iter()
+        .filter(|(_, sums)| sums.provider != sums.booked);
+    Ok(Books {
+        payments: all.len(),
+        differences: differences.map(Difference::new).collect(),
+    })
 }
 
-/// What a provider says of a payment in a currency: what was captured, and what went back.
-type Sums = ((String, String), (i64, i64));
+/// What was captured of a payment in a currency and what went back, in minor units.
+#[derive(Default)]
+struct Sums {
+    provider: (i64, i64),
+    booked: (i64, i64),
+}
 
-fn difference(((payment, currency), said): &Sums, booked: &[Booked]) -> Option<Difference> {
-    let ours = booked
-        .iter()
-        .find(|it| it.payment_id == *payment && it.currency == *currency);
-    let ours = ours.map_or((0, 0), |it| (it.captured, it.refunded));
-    let both = |provider: i64, booked: i64| Said {
-        provider: decimal(provider, currency),
-        booked: decimal(booked, currency),
-    };
-    (ours != *said).then(|| Difference {
-        payment: payment.clone(),
-        currency: currency.clone(),
-        captured: both(said.0, ours.0),
-        refunded: both(said.1, ours.1),
-    })
+/// A payment has as many charges as tries, of which one took the money.
+fn add_charges(
+    sums: &mut BTreeMap<(String, String), Sums>,
+    connection: &str,
+    charges: impl Iterator<Item = Charge>,
+) {
+    for charge in charges.filter(|it| it.captured != 0 || it.refunded != 0) {
+        let payment = charge.payment_intent.as_ref().unwrap_or(&charge.id);
+        let payment = qualified(connection, payment).into_owned();
+        let currency = charge.currency.to_ascii_uppercase();
+        let sums = sums.entry((payment, currency)).or_default();
+        sums.provider.0 += charge.captured;
+        sums.provider.1 += charge.refunded;
+    }
+}
+
+impl Difference {
+    fn new(((payment, currency), sums): ((String, String), Sums)) -> Self {
+        let both = |provider: i64, booked: i64| Said {
+            provider: decimal(provider, &currency),
+            booked: decimal(booked, &currency),
+        };
+        Difference {
+            captured: both(sums.provider.0, sums.booked.0),
+            refunded: both(sums.provider.1, sums.booked.1),
+            payment,
+            currency,
+        }
+    }
 }

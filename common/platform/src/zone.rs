@@ -6,6 +6,7 @@
 //! used for nothing else.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chrono::{DateTime, Local, Offset, TimeZone as _};
 use domain::time::{Timestamp, Written};
@@ -65,6 +66,12 @@ pub fn instant(text: Written) -> Timestamp {
         || Timestamp(wall.0 - ahead_at(Timestamp(wall.0 - DAY)) * MINUTE),
         |at| Timestamp(at.timestamp_millis()),
     )
+}
+
+/// The beginning of the day after this one, which has 23 or 25 hours where the clocks change.
+pub fn next_day(begins: Timestamp) -> Timestamp {
+    let next = day(begins.plus(Duration::from_hours(36)));
+    next.parse().map_or(begins, instant)
 }
 
 /// How many minutes the clocks of the person are ahead of UTC.

@@ -105,6 +105,21 @@ pub async fn booked(db: &Db, payments: Vec<String>) -> Result<Vec<Booked>> {
     .await
 }
 
+/// The payments of which something was captured or refunded by entries of this time, from the first until before the
+/// second.
+pub async fn moved(db: &Db, (from, until): (Timestamp, Timestamp)) -> Result<Vec<String>> {
+    db.query(
+        "select distinct payment_id from ledger_entries
+         where (account = 'provider' or (account >= 'credited' and account < 'credited;'))
+           and created_at >= $1 and created_at < $2
+         order by payment_id",
+    )
+    .bind(from.0)
+    .bind(until.0)
+    .all(|row| row.get("payment_id"))
+    .await
+}
+
 fn amount(row: &Row) -> Result<String> {
     let currency: String = row.get("currency")?;
     Ok(decimal(row.get("amount_minor")?, &currency))

@@ -37,6 +37,8 @@ pub struct Reconciliation {
     pub connection: String,
     /// Empty for a payment provider.
     pub shop: String,
+    /// When it was compared for the first time.
+    pub connected_at: Timestamp,
     /// What changed before this time is not compared.
     pub since: Timestamp,
     /// What changed at the provider before this time was compared.
@@ -67,7 +69,7 @@ pub struct Reconciliation {
 
 macro_rules! columns {
     () => {
-        "source, connection, shop, since, confirmed_until, run_until, page, next_at, begun_at, ended_at, failing_since,
+        "source, connection, shop, connected_at, since, confirmed_until, run_until, page, next_at, begun_at, ended_at, failing_since,
          last_error, compared, found, subscriptions_checked_at, subscriptions_seen_at, subscriptions_error, revision"
     };
 }
@@ -82,6 +84,7 @@ pub async fn begin(db: &Db, targets: &[Target], now: Timestamp, next: Timestamp)
             column("source", it.source.into_str()),
             column("connection", &it.connection),
             column("shop", &it.shop),
+            column("connected_at", now),
             column("since", now),
             column("confirmed_until", now),
             column("next_at", next),
@@ -299,7 +302,7 @@ pub struct Reconciled {
     /// When it changed at the provider.
     pub changed_at: Timestamp,
     pub found_at: Timestamp,
-    /// refused, outage, not_sent
+    /// refused, outage, not_sent, not_connected
     pub cause: Cause,
 }
 

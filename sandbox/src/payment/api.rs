@@ -192,7 +192,10 @@ impl Listed {
 }
 
 async fn charges(State(payment): State<Payment>, Query(of): Query<Listed>) -> Answer {
-    let all = payment.at_desk(|desk| desk.charges());
+    let mut all = payment.at_desk(|desk| desk.charges());
+    if let Some(intent) = &of.payment_intent {
+        all.retain(|it| it["payment_intent"] == **intent);
+    }
     Ok(Json(of.page(all, "/v1/charges")))
 }
 

@@ -26,7 +26,6 @@ use crate::table::{self, Rows as _, or_none};
 /// How long nothing may happen before it is clear that nobody asks.
 const PATIENCE: Duration = Duration::from_secs(40);
 const SOON: Duration = Duration::from_secs(10);
-const DAY: Duration = Duration::from_hours(24);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 #[derive(clap::Args)]
@@ -69,7 +68,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
             let from = day.at(clock.now());
             let period = Period {
                 from,
-                until: from.plus(DAY),
+                until: zone::next_day(from),
             };
             return books(
                 settings,

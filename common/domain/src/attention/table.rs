@@ -331,7 +331,7 @@ impl Condition {
                 command: "waybill reconcile --status",
                 page: "/reconcile",
                 rules: &[rule!(
-                    "sum by (source) (increase(waybill_reconciled_deliveries_total[1h])) > 0",
+                    "sum by (source) (increase(waybill_reconciled_deliveries_total{cause!=\"not_connected\"}[1h])) > 0",
                     "",
                 )],
                 ..TICKET

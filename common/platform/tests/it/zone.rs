@@ -1,7 +1,7 @@
 //! Times in the zone of this machine.
 
 use domain::time::{Timestamp, Written};
-use platform::zone::{instant, minute, time, written};
+use platform::zone::{day, instant, minute, next_day, time, written};
 
 #[test]
 fn a_time_is_written_with_the_distance_from_utc_and_read_again_as_the_same() {
@@ -31,5 +31,18 @@ fn whatever_zone_this_machine_is_in_what_it_shows_is_what_it_reads() {
     for odd in [Timestamp(i64::MIN), Timestamp(i64::MAX), first, last] {
         assert!(!time(odd).is_empty());
         instant(Written::OnTheWall(odd));
+    }
+}
+
+#[test]
+fn a_day_ends_where_the_next_one_begins_however_many_hours_that_are() {
+    let mut begins = instant("2026-01-01".parse().unwrap());
+    for _ in 0..400 {
+        let next = next_day(begins);
+        let hours = next.since(begins).as_secs() / 3600;
+        assert!((23..=25).contains(&hours), "{hours}");
+        assert_ne!(day(next), day(begins));
+        assert_eq!(day(Timestamp(next.0 - 1)), day(begins));
+        begins = next;
     }
 }

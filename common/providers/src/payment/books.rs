@@ -45,6 +45,25 @@ impl Payment {
         let refunds = self.all(OPERATION, "refunds", query, id).await?;
         Ok(refunds.into_iter().filter_map(|it| it.charge).collect())
     }
+
+    /// The charges of a payment, or the charge that it is. None where the provider does not know it.
+    pub async fn charges_of(&self, payment: &str) -> Result<Vec<Charge>, CallFailure> {
+        let found = if payment.starts_with("ch_") {
+            let url = format!("{}/v1/charges/{payment}", self.provider.url);
+            let request = self.provider.client.get(url);
+            let request = self.about(request.bearer_auth(&self.provider.token));
+            let charge = self.provider.page(OPERATION, request).await;
+            charge.map(|(charge, _)| vec![charge])
+        } else {
+            let query = vec![("payment_intent", payment.to_owned())];
+            let id = |charge: &Charge| charge.id.clone();
+            self.all(OPERATION, "charges", query, id).await
+        };
+        match found {
+            Err(failure) if failure.status() == Some(404) => Ok(Vec::new()),
+            found => found,
+        }
+    }
 }
 
 fn created_in(period: Period) -> Vec<(&'static str, String)> {

@@ -109,7 +109,8 @@ async fn reconciled(db: &Db, now: Timestamp) -> sql::Result<Finding> {
         return Ok(Finding::failed(CHECK, found, advice));
     }
     let counted = reconciliations::count(db, now.minus(DAY)).await?;
-    let missed: i64 = counted.iter().map(|it| it.deliveries).sum();
+    let missed = counted.iter().filter(|it| it.cause.is_missed());
+    let missed: i64 = missed.map(|it| it.deliveries).sum();
     if missed > 0 {
         let found = format!(
             "{missed} deliveries never came in the last day and were found at the provider"

@@ -12,7 +12,7 @@ use serde_json::json;
 use store::reconciliations;
 use workers::reconcile::Reconciler;
 
-use super::{RUN, World, comparing, delivery, known, order_at, rounds, sandbox_at};
+use super::{MINUTE, RUN, World, comparing, delivery, known, order_at, rounds, sandbox_at};
 use crate::both::connections::{SECRET_A, add, api, by, knows, storefront, with_connections};
 use crate::support::order::{deliver, with};
 use crate::support::{START, eventually, records, service};
@@ -344,4 +344,48 @@ async fn where_no_run_is_scheduled_an_operator_asks_for_each() {
     assert!(known(&world.service, 2).await);
     beside.stop().await;
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_takes_longer_than_a_call_is_waited_for() {
+    let mut world = World::start().await;
+    world.has(&world.order(1, "paid"));
+    let faults = &world.sandbox.storefront().fault_injector;
+    faults.fail_next(1, Fault::Slow(Duration::from_secs(6)));
+    world.run_later().await;
+    assert_eq!(world.row("storefront").await.failing_since, None);
+    assert!(known(&world.service, 1).await);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_run_waits_while_the_workers_have_more_to_do_than_they_can() {
+    const MANY: i64 = 2_600;
+    let clock = Clock::manual(START);
+    let sandbox = sandbox_at(&clock).await;
+    let options = comparing(service().clock(&clock), &sandbox).without_workers();
+    let mut world = World::of(options.start().await, sandbox).await;
+    world.pass(MINUTE);
+    for id in 1..=MANY {
+        world.has(&world.order(id, "paid"));
+    }
+    world.pass(RUN);
+    rounds(&world.service, &mut world.reconciler).await;
+    let all = "select count(*) as n from reconciled_deliveries";
+    let found = world.service.count(all).await;
+    assert!((2_000..2_200).contains(&found), "{found}");
+    let row = world.row("storefront").await;
+    assert!(row.run_until.is_some(), "{row:?}");
+    // The workers have done it.
+    let mut tx = world.service.db().begin().await.unwrap();
+    let done = "update jobs set state = 'done', notified_at = null where state = 'ready'";
+    tx.query(done).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    world.pass(MINUTE);
+    rounds(&world.service, &mut world.reconciler).await;
+    assert_eq!(world.service.count(all).await, MANY);
+    assert_eq!(world.row("storefront").await.run_until, None);
+    // No effect of these jobs is there, so the service is not checked.
+    world.service.halt().await;
+    world.sandbox.stop().await;
 }

@@ -453,11 +453,22 @@ async fn an_operator_asks_for_an_earlier_time_and_the_audit_says_so() {
         world.service.db(),
         connections::by(&world.service),
         None,
-        Some(world.now().minus(Duration::from_hours(48))),
+        Some(world.now().minus(Duration::from_hours(40 * 24))),
     );
     assert_eq!(asked.await.unwrap(), 2);
     world.reconciled().await;
     assert!(known(&world.service, 1).await);
+    // Nobody expected it, so nothing was missed.
+    assert_eq!(world.found().await[0].cause, Cause::NotConnected);
+    let (db, config) = (world.service.db(), &world.service.parts.config);
+    let wrong = look(db, config, &[], world.now()).await.unwrap();
+    assert!(
+        wrong
+            .iter()
+            .all(|it| it.condition != Condition::DeliveriesMissed)
+    );
+    let why = world.row("payment").await.last_error.unwrap();
+    assert_eq!(why, "what is older than 30 days, generic does not list");
     let audit = operator::json(&world.service, &["audit", "list"]).await;
     assert!(
         audit.to_string().contains("reconciliation.asked"),
