@@ -20,10 +20,13 @@ use super::{Place, Refusal, Storefront, objects, subscriptions};
 use crate::fault_injector::{self, IDEMPOTENCY_KEY, text};
 use crate::{STOREFRONT_TOKEN, WOOCOMMERCE_TOKEN};
 
-const ACCESS_TOKEN: &str = "X-Storefront-Access-Token";
-/// Waybill names the shop to this stand-in; the real one has an address of its own.
-const WOOCOMMERCE_SHOP: &str = "X-WC-Webhook-Source";
-const SHOP_DOMAIN: &str = "X-Storefront-Shop-Domain";
+const ACCESS_TOKENS: [&str; 2] = ["X-Storefront-Access-Token", "X-Shopify-Access-Token"];
+/// Waybill names the shop to this stand-in; a real one has an address of its own.
+const SHOPS: [&str; 3] = [
+    "X-Storefront-Shop-Domain",
+    "X-Shopify-Shop-Domain",
+    "X-WC-Webhook-Source",
+];
 
 pub fn routes(storefront: Storefront) -> Router {
     let orders = "/orders/{order_id}/fulfillment_orders.json";
@@ -55,15 +58,23 @@ pub fn routes(storefront: Storefront) -> Router {
         .with_state(storefront)
 }
 
+fn shop_of(headers: &HeaderMap) -> Option<&str> {
+    SHOPS.iter().find_map(|name| text(headers, name))
+}
+
 pub fn error(status: StatusCode, errors: impl Into<Value>) -> Response {
     (status, Json(json!({"errors": errors.into()}))).into_response()
 }
 
-async fn authorize(request: Request, next: Next) -> Response {
+fn is_authorized(headers: &HeaderMap) -> bool {
+    let mut tokens = ACCESS_TOKENS.iter().filter_map(|name| text(headers, name));
     let pair = format!("Basic {}", BASE64_STANDARD.encode(WOOCOMMERCE_TOKEN));
-    if text(request.headers(), ACCESS_TOKEN) == Some(STOREFRONT_TOKEN)
-        || text(request.headers(), header::AUTHORIZATION.as_str()) == Some(&pair)
-    {
+    tokens.any(|token| token == STOREFRONT_TOKEN)
+        || text(headers, header::AUTHORIZATION.as_str()) == Some(&pair)
+}
+
+async fn authorize(request: Request, next: Next) -> Response {
+    if is_authorized(request.headers()) {
         return next.run(request).await;
     }
     let message = "[API] Invalid API key or access token (unrecognized login or wrong password)";
@@ -82,7 +93,7 @@ async fn fulfillment_orders(
     let Some(order_id) = order_id.parse().ok().filter(|id| *id > 0) else {
         return not_found().await;
     };
-    let order = storefront.fulfillment_order(text(&headers, SHOP_DOMAIN), order_id);
+    let order = storefront.fulfillment_order(shop_of(&headers), order_id);
     Json(json!({"fulfillment_orders": [order]})).into_response()
 }
 
@@ -113,7 +124,7 @@ async fn fulfillments(
         return error(StatusCode::BAD_REQUEST, errors);
     };
     let [lines] = wish.fulfillment.line_items_by_fulfillment_order;
-    let shop = text(&headers, SHOP_DOMAIN);
+    let shop = shop_of(&headers);
     let key = text(&headers, IDEMPOTENCY_KEY);
     match storefront.fulfil(shop, key, lines.fulfillment_order_id) {
         Ok(answer) => (StatusCode::CREATED, Json(answer)).into_response(),
@@ -133,7 +144,7 @@ async fn order(
     headers: HeaderMap,
 ) -> Response {
     let id = number(&file).and_then(|id| i64::try_from(id).ok());
-    let shop = text(&headers, SHOP_DOMAIN);
+    let shop = shop_of(&headers);
     let Some(order) = id.and_then(|id| storefront.order(shop, id)) else {
         return not_found().await;
     };
@@ -181,7 +192,7 @@ async fn changed(
         },
     };
     let limit = query.limit.unwrap_or(50).clamp(1, 250);
-    let (orders, next) = storefront.changed(text(&headers, SHOP_DOMAIN), &place, limit);
+    let (orders, next) = storefront.changed(shop_of(&headers), &place, limit);
     let mut answer = Json(json!({"orders": orders})).into_response();
     if let Some(next) = next {
         let link = format!(
@@ -234,7 +245,7 @@ async fn woocommerce(
             .map_or(Timestamp(i64::MAX), |it| Timestamp(it.0 - 1)),
         after: i64::MAX,
     };
-    let (all, _) = storefront.changed(text(&headers, WOOCOMMERCE_SHOP), &place, usize::MAX);
+    let (all, _) = storefront.changed(shop_of(&headers), &place, usize::MAX);
     let size = query.per_page.unwrap_or(10).clamp(1, 100);
     let page = query.page.unwrap_or(1).max(1) - 1;
     let orders: Vec<Value> = all.into_iter().skip(page * size).take(size).collect();
@@ -251,7 +262,7 @@ struct Fields {
 }
 
 async fn shop(State(storefront): State<Storefront>, headers: HeaderMap) -> Response {
-    let shop = storefront.shop_object(text(&headers, SHOP_DOMAIN));
+    let shop = storefront.shop_object(shop_of(&headers));
     Json(json!({"shop": shop})).into_response()
 }
 

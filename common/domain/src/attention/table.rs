@@ -347,11 +347,11 @@ impl Condition {
             Condition::SubscriptionsWrong => Row {
                 summary: "Subscriptions of {} are wrong, so deliveries do not come; see waybill connect",
                 label: "provider",
-                mend: "`waybill connect PROVIDER --repair` says what it would change at the provider, and asks. A provider \
-                       takes subscriptions away when deliveries fail for long: see to that first.",
+                mend: "`waybill connect PROVIDER --repair` mends them at the provider, after asking. It takes them away when \
+                       deliveries fail for long: see to that first.",
                 command: "waybill connect",
                 page: "/reconcile",
-                ..PAGE
+                ..TICKET
             },
             Condition::RefundFailed => Row {
                 summary: "A refund of the order {} failed, so its buyer waits for the money",

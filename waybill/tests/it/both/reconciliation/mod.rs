@@ -1,5 +1,6 @@
 //! What never came is found at the provider and taken once; what came changes nothing.
 
+mod bodies;
 mod failures;
 mod found;
 mod storm;
