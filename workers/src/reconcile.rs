@@ -53,6 +53,10 @@ const LOOK_AGAIN: Duration = Duration::from_mins(1);
 const GAP: Duration = Duration::from_mins(5);
 /// While so many jobs of a side are due, a long run waits: what it finds would only wait behind them.
 const BACKLOG: i64 = 2_000;
+const BACKLOG_PAUSE: Duration = Duration::from_secs(5);
+const BEHIND: &str = "it waits while the workers have more to do than they can";
+/// How a note ends that says what a provider hides.
+const UNLISTED: &str = "does not list";
 /// How often a provider's subscriptions are looked at: usually, and while something of it never comes.
 const SUBSCRIPTIONS: Duration = Duration::from_hours(24);
 const SUBSCRIPTIONS_SOON: Duration = Duration::from_hours(1);
@@ -126,10 +130,17 @@ impl Asked {
         let is_beyond = from < now.minus(listed);
         is_beyond.then(|| {
             format!(
-                "what is older than {} days, {name} does not list",
+                "what is older than {} days, {name} {UNLISTED}",
                 days.unwrap_or_default()
             )
         })
+    }
+
+    async fn subscriptions(&self, shop: &str) -> Result<Vec<Subscription>, CallFailure> {
+        match self {
+            Asked::Storefront(_, api) => api.subscriptions(shop).await,
+            Asked::Payment(_, api) => api.subscriptions().await,
+        }
     }
 
     /// What is to be subscribed.
@@ -283,7 +294,8 @@ impl Reconciler {
         let mut asked = Vec::new();
         for mut row in due {
             if is_behind && row.page.is_some() {
-                row.next_at = now.plus(PAUSE);
+                row.next_at = now.plus(BACKLOG_PAUSE);
+                row.last_error = Some(BEHIND.to_owned());
                 self.save(&row).await?;
                 continue;
             }
@@ -350,6 +362,9 @@ impl Reconciler {
         }
         row.next_at = until;
         row.failing_since = None;
+        if why != PAUSED {
+            row.subscriptions_error = None;
+        }
         row.last_error = Some(why.to_owned());
         self.save(&row).await
     }
@@ -373,10 +388,12 @@ impl Reconciler {
     /// Asks for the next page of a run, or for the first one of a new run.
     async fn answered(&self, (asked, row): (Asked, Reconciliation), now: Timestamp) -> Answered {
         let mut after = row.clone();
+        if row.run_until.is_none() || row.last_error.as_deref() == Some(BEHIND) {
+            after.last_error = None;
+        }
         if row.run_until.is_none() {
             after.begun_at = Some(now);
             (after.compared, after.found) = (0, 0);
-            after.last_error = None;
         }
         let until = row.run_until.unwrap_or_else(|| now.minus(ON_ITS_WAY));
         let period = Period {
@@ -390,12 +407,23 @@ impl Reconciler {
         };
         let is_due =
             answer.is_ok() && row.run_until.is_none() && self.looks_at_subscriptions(&row, now);
-        let subscriptions = if is_due {
-            after.subscriptions_checked_at = Some(now);
-            self.subscriptions(&asked, &row).await
-        } else {
-            None
-        };
+        let mut subscriptions = None;
+        if is_due {
+            match asked.subscriptions(&row.shop).await {
+                Ok(listed) => {
+                    after.subscriptions_checked_at = Some(now);
+                    subscriptions = Some(listed);
+                }
+                // It has no such list, or not for our key.
+                Err(failure) if matches!(failure.status(), Some(401 | 403 | 404)) => {
+                    after.subscriptions_checked_at = Some(now);
+                    after.subscriptions_error = None;
+                }
+                Err(failure) => {
+                    tracing::warn!(%failure, connection = row.connection, "its subscriptions are looked at again later");
+                }
+            }
+        }
         crash_point::reach(Point::ReconcileAsked).await;
         Answered {
             of: target(&row),
@@ -421,30 +449,19 @@ impl Reconciler {
         is_due && !is_loopback(&self.parts.config.public_url)
     }
 
-    /// None: the API does not list them, or not to the key that we have. Nothing follows from that.
-    async fn subscriptions(
+    /// Notes what is wrong with the subscriptions. An API that lists none of ours, and never did, need not list those that
+    /// somebody has made on a page of the provider, unless something never came in the last run.
+    fn note_subscriptions(
         &self,
         asked: &Asked,
-        row: &Reconciliation,
-    ) -> Option<Vec<Subscription>> {
-        let listed = match asked {
-            Asked::Storefront(_, api) => api.subscriptions(&row.shop).await,
-            Asked::Payment(_, api) => api.subscriptions().await,
-        };
-        let log = |error: &CallFailure| {
-            tracing::debug!(%error, connection = row.connection, "the provider's subscriptions are not known");
-        };
-        listed.inspect_err(log).ok()
-    }
-
-    /// Notes what is wrong with the subscriptions. An API that lists none of ours, and never did, need not list those that
-    /// somebody has made on a page of the provider.
-    fn note_subscriptions(&self, asked: &Asked, listed: &[Subscription], row: &mut Reconciliation) {
+        listed: &[Subscription],
+        (was_missed, row): (bool, &mut Reconciliation),
+    ) {
         let compared = asked.wanted(&self.parts.config.public_url).compare(listed);
         if compared.is_any_ours {
             row.subscriptions_seen_at = row.subscriptions_checked_at;
         }
-        let is_known = row.subscriptions_seen_at.is_some();
+        let is_known = row.subscriptions_seen_at.is_some() || was_missed;
         let wrong = compared.in_words().filter(|_| is_known);
         if let Some(wrong) = wrong.as_ref().filter(|_| wrong != row.subscriptions_error) {
             let (connection, shop) = (&row.connection, &row.shop);
@@ -458,7 +475,8 @@ impl Reconciler {
         let failures = self.failures.get(&answered.of).copied().unwrap_or_default();
         let mut answered = answered;
         if let Some(listed) = &answered.subscriptions {
-            self.note_subscriptions(&answered.asked, listed, &mut answered.after);
+            let was_missed = answered.before.found > 0;
+            self.note_subscriptions(&answered.asked, listed, (was_missed, &mut answered.after));
         }
         let after = answered.after.clone();
         let failed = match answered.answer {
@@ -592,7 +610,11 @@ impl Reconciler {
         }
         let usual = self.period().saturating_mul(2).saturating_add(GAP);
         // What was not asked because the provider did not answer, or because of a pause, says nothing of us.
-        let is_ours = self.parts.config.reconcile.is_some() && row.last_error.is_none();
+        let hindered = row
+            .last_error
+            .as_deref()
+            .filter(|it| !it.ends_with(UNLISTED));
+        let is_ours = self.parts.config.reconcile.is_some() && hindered.is_none();
         let ended = row.ended_at.filter(|at| is_ours && now.since(*at) > usual);
         let connected_at = row.connected_at;
         Ok(move |changed_at: Timestamp| {

@@ -80,7 +80,7 @@ impl PaymentConnection {
 
     /// What its provider is to post, and where.
     pub fn subscriptions(&self, public_url: &str) -> Wanted {
-        Wanted::payment(public_url, &self.name)
+        Wanted::payment(public_url, &self.name, self.account.is_some())
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Wrong {
     Missing { topics: Vec<String> },
     /// This one is switched off.
     Off { id: String, topics: Vec<String> },
-    /// This one posts somewhere else, to a path as ours.
+    /// This one posts somewhere else, to a path as ours, and nothing here brings the same.
     Elsewhere {
         id: String,
         url: String,
@@ -90,9 +90,15 @@ impl Wanted {
     }
 
     /// The same for a payment provider.
-    pub fn payment(public_url: &str, connection: &str) -> Self {
+    ///
+    /// At the address without a name an event is only of a connection whose account it names.
+    pub fn payment(public_url: &str, connection: &str, has_account: bool) -> Self {
         let types = of_source(Source::Payment).map(Kind::into_str).collect();
-        Self::at(public_url, PAYMENT_PATH, connection, types, None)
+        let wanted = Self::at(public_url, PAYMENT_PATH, connection, types, None);
+        Wanted {
+            also: wanted.also.filter(|_| has_account),
+            ..wanted
+        }
     }
 
     fn at(
@@ -117,7 +123,7 @@ impl Wanted {
 
     /// Whether an address is one at which these deliveries are taken.
     pub fn is_ours(&self, url: &str) -> bool {
-        let is = |ours: &str| url.trim_end_matches('/') == ours;
+        let is = |ours: &str| shown(url).eq_ignore_ascii_case(ours);
         is(&self.url) || self.also.as_deref().is_some_and(is)
     }
 
@@ -134,9 +140,10 @@ impl Wanted {
         let (ours, others): (Vec<_>, Vec<_>) = found.iter().partition(|it| self.is_ours(&it.url));
         let (active, off): (Vec<_>, Vec<_>) = ours.into_iter().partition(|it| it.is_active);
         let mut wrong = Vec::new();
-        let mut is_any_ours = !active.is_empty();
+        let mut is_any_ours = false;
         for it in &active {
             let topics = taken(it, &mut left);
+            is_any_ours |= !topics.is_empty();
             let other = it.api_version.as_ref().zip(self.api_version.as_ref());
             if let Some((version, wanted)) = other.filter(|(has, wanted)| has != wanted) {
                 wrong.push(Wrong::OtherVersion {
@@ -148,9 +155,9 @@ impl Wanted {
             }
         }
         for it in off {
-            is_any_ours = true;
             let topics = taken(it, &mut left);
             if !topics.is_empty() {
+                is_any_ours = true;
                 wrong.push(Wrong::Off {
                     id: it.id.clone(),
                     topics,
@@ -160,7 +167,6 @@ impl Wanted {
         for it in others.into_iter().filter(|it| self.has_our_path(&it.url)) {
             let topics = taken(it, &mut left);
             if !topics.is_empty() {
-                is_any_ours = true;
                 wrong.push(Wrong::Elsewhere {
                     id: it.id.clone(),
                     url: shown(&it.url),

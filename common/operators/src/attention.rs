@@ -3,6 +3,7 @@
 //! same however many jobs there are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use config::{Config, Outlet};
@@ -200,9 +201,19 @@ impl Look {
             let details = it.last_error.unwrap_or_default();
             self.add(Condition::ReconciliationFails, sender, details);
         }
-        for it in reconciliations::not_subscribed(db, LISTED).await? {
+        let mut wrong_of: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for it in reconciliations::not_subscribed(db, MOST_CONNECTIONS).await? {
             let sender = reconciled(&it.source, &it.connection);
-            let details = it.subscriptions_error.unwrap_or_default();
+            let wrong = it.subscriptions_error.unwrap_or_default();
+            let details = format!("{} {wrong}", it.shop).trim_start().to_owned();
+            wrong_of.entry(sender).or_default().push(details);
+        }
+        for (sender, shops) in wrong_of {
+            let more = shops.len() - 1;
+            let mut details = shops.into_iter().next().unwrap_or_default();
+            if more > 0 {
+                let _ = write!(details, "; and {more} shops more");
+            }
             self.add(Condition::SubscriptionsWrong, sender, details);
         }
         for (source, number) in jobs::noted(db, now.minus(HOUR), LOOKED_AT).await? {

@@ -156,13 +156,17 @@ fn add_charges(
     connection: &str,
     charges: impl Iterator<Item = Charge>,
 ) {
-    for charge in charges.filter(|it| it.captured != 0 || it.refunded != 0) {
+    for charge in charges {
+        let (captured, refunded) = charge.moved();
+        if (captured, refunded) == (0, 0) {
+            continue;
+        }
         let payment = charge.payment_intent.as_ref().unwrap_or(&charge.id);
         let payment = qualified(connection, payment).into_owned();
         let currency = charge.currency.to_ascii_uppercase();
         let sums = sums.entry((payment, currency)).or_default();
-        sums.provider.0 += charge.captured;
-        sums.provider.1 += charge.refunded;
+        sums.provider.0 += captured;
+        sums.provider.1 += refunded;
     }
 }
 

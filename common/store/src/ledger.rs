@@ -110,7 +110,7 @@ pub async fn booked(db: &Db, payments: Vec<String>) -> Result<Vec<Booked>> {
 pub async fn moved(db: &Db, (from, until): (Timestamp, Timestamp)) -> Result<Vec<String>> {
     db.query(
         "select distinct payment_id from ledger_entries
-         where (account = 'provider' or (account >= 'credited' and account < 'credited;'))
+         where (account = 'provider' or (account >= 'credited' and account < 'creditee'))
            and created_at >= $1 and created_at < $2
          order by payment_id",
     )

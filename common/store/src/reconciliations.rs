@@ -67,6 +67,15 @@ pub struct Reconciliation {
     pub revision: i64,
 }
 
+impl Reconciliation {
+    /// Why it is not compared, or what is wrong with the subscriptions.
+    pub fn wrong(&self) -> Option<&str> {
+        self.last_error
+            .as_deref()
+            .or(self.subscriptions_error.as_deref())
+    }
+}
+
 macro_rules! columns {
     () => {
         "source, connection, shop, connected_at, since, confirmed_until, run_until, page, next_at, begun_at, ended_at, failing_since,
@@ -204,6 +213,18 @@ pub async fn hasten(
     .bind(connection.unwrap_or_default())
     .bind(before.0)
     .bind(now.0)
+    .done()
+    .await
+}
+
+/// Lets the subscriptions of a connection be looked at in its next run, after they were mended.
+pub async fn look_again(tx: &mut Tx, connection: &str) -> Result<()> {
+    tx.query(
+        "update reconciliations
+         set subscriptions_checked_at = null, subscriptions_error = null, revision = revision + 1
+         where connection = $1",
+    )
+    .bind(connection)
     .done()
     .await
 }

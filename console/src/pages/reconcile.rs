@@ -29,7 +29,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         ("Compared", &|it| Cell::text(it.compared.to_string())),
         ("Never came", &|it| Cell::text(it.found.to_string())),
         ("Failing since", &|it| Cell::maybe_time(it.failing_since)),
-        ("Why", &|it| Cell::maybe(it.last_error.as_deref())),
+        ("Why", &|it| Cell::maybe(it.wrong())),
     ]);
     let listing = Listing {
         here: HERE,

@@ -35,7 +35,8 @@ pub async fn update(
             match name.as_str() {
                 "url" => it.url = value,
                 "disabled" => it.is_active = value == "false",
-                _ => events.push(value),
+                name if name.starts_with("enabled_events[") => events.push(value),
+                _ => {}
             }
         }
         if !events.is_empty() {

@@ -42,6 +42,8 @@ const NOTHING_CAME: u8 = 3;
 const ALL_REFUSED: u8 = 4;
 const INTERRUPTED: u8 = 130;
 
+/// How long the providers may take that are asked for their subscriptions.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before the next look when the database does not answer.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How wide a line of a warning may be.
@@ -77,9 +79,9 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let mut guide = guide(settings, asked)?;
     if let Ok(db) = database(settings).await {
         guide.connect(connections_of(&db, asked).await);
-        guide
-            .warnings
-            .extend(subscriptions::warnings(settings, &db, asked).await);
+        // Whoever adds one more connection does not wait for those that do not answer.
+        let looked = timeout(PATIENCE, subscriptions::warnings(settings, &db, asked));
+        guide.warnings.extend(looked.await.unwrap_or_default());
         db.close().await;
     }
     if !arguments.no_wait {

@@ -207,7 +207,9 @@ fn text(shown: &Shown, now: Timestamp) -> String {
         ("COMPARED UNTIL", &|it| until(it, now)),
         ("COMPARED", &|it| it.compared.to_string()),
         ("NEVER CAME", &|it| it.found.to_string()),
-        ("WHY NOT", &|it| it.last_error.clone().unwrap_or_default()),
+        ("WHAT IS WRONG", &|it| {
+            it.wrong().unwrap_or_default().to_owned()
+        }),
     ]);
     let nothing = format!("{}.\n", Refused::Nothing);
     let mut text = rows.or(&nothing);

@@ -84,13 +84,21 @@ impl Charge {
     /// than the part that was never captured, it cannot include that part, so it is taken as it
     /// is.
     pub fn returned(&self) -> i64 {
-        let never_taken = self.amount.minor.saturating_sub(self.captured.minor).max(0);
-        let refunded = self.refunded.minor;
-        match () {
-            () if self.captured.minor == 0 => 0,
-            () if self.fully_refunded => self.captured.minor.min(refunded),
-            () if refunded < never_taken => refunded,
-            () => refunded - never_taken,
-        }
+        returned(
+            (self.amount.minor, self.captured.minor),
+            (self.refunded.minor, self.fully_refunded),
+        )
+    }
+}
+
+/// As [`Charge::returned`], of the amount and what is captured of it, and of what the provider counts as refunded and whether
+/// that is everything.
+pub fn returned((amount, captured): (i64, i64), (refunded, is_whole): (i64, bool)) -> i64 {
+    let never_taken = amount.saturating_sub(captured).max(0);
+    match () {
+        () if captured == 0 => 0,
+        () if is_whole => captured.min(refunded),
+        () if refunded < never_taken => refunded,
+        () => refunded - never_taken,
     }
 }

@@ -52,7 +52,7 @@ fn the_topics_of_orders_are_wanted_and_none_about_people() {
             "order.deleted"
         ]
     );
-    let payment = Wanted::payment(URL, "default");
+    let payment = Wanted::payment(URL, "default", false);
     assert_eq!(payment.url, "https://waybill.example/api/webhooks/payment");
     assert!(payment.topics.contains(&"payment_intent.succeeded"));
     assert!(

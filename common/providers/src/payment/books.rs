@@ -1,6 +1,7 @@
 //! The charges and refunds of a time, as the provider's books have them (its API reference, List all charges and List all
 //! refunds).
 
+use domain::payment::charge::returned;
 use serde::Deserialize;
 
 use super::Payment;
@@ -16,12 +17,33 @@ pub struct Charge {
     pub id: String,
     /// The payment that it belongs to. None for a charge that was made without one.
     pub payment_intent: Option<String>,
-    #[serde(rename = "amount_captured")]
-    pub captured: i64,
-    #[serde(rename = "amount_refunded")]
-    pub refunded: i64,
+    amount: i64,
+    /// Old versions of the API leave it out.
+    amount_captured: Option<i64>,
+    amount_refunded: i64,
+    captured: Option<bool>,
+    refunded: Option<bool>,
+    status: Option<String>,
     /// In lower case.
     pub currency: String,
+}
+
+impl Charge {
+    /// What was taken, and what of it went back. A charge that is pending or failed has taken nothing.
+    pub fn moved(&self) -> (i64, i64) {
+        let has_taken = self
+            .status
+            .as_deref()
+            .is_none_or(|status| status == "succeeded");
+        let captured = match (has_taken, self.captured, self.amount_captured) {
+            (false, ..) | (_, Some(false), _) => 0,
+            (_, _, Some(taken)) if taken > 0 => taken,
+            _ => self.amount,
+        };
+        let is_whole = self.refunded == Some(true);
+        let returned = returned((self.amount, captured), (self.amount_refunded, is_whole));
+        (captured, returned)
+    }
 }
 
 #[derive(Deserialize)]
@@ -48,7 +70,8 @@ impl Payment {
 
     /// The charges of a payment, or the charge that it is. None where the provider does not know it.
     pub async fn charges_of(&self, payment: &str) -> Result<Vec<Charge>, CallFailure> {
-        let found = if payment.starts_with("ch_") {
+        let is_charge = ["ch_", "py_"].iter().any(|it| payment.starts_with(it));
+        let found = if is_charge {
             let url = format!("{}/v1/charges/{payment}", self.provider.url);
             let request = self.provider.client.get(url);
             let request = self.about(request.bearer_auth(&self.provider.token));
@@ -60,7 +83,8 @@ impl Payment {
             self.all(OPERATION, "charges", query, id).await
         };
         match found {
-            Err(failure) if failure.status() == Some(404) => Ok(Vec::new()),
+            // A parameter that names nothing is refused with 400, a path with 404.
+            Err(failure) if matches!(failure.status(), Some(400 | 404)) => Ok(Vec::new()),
             found => found,
         }
     }

@@ -47,13 +47,9 @@ impl Payment {
                 id.clone(),
                 vec![("disabled".to_owned(), "false".to_owned())],
             ),
-            Wrong::Elsewhere { id, .. } => {
-                let form = [("url", wanted.url.as_str()), ("disabled", "false")];
-                let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
-                (id.clone(), form.to_vec())
-            }
             Wrong::Missing { topics } => {
-                let all = self.subscriptions().await?;
+                let mut all = self.subscriptions().await?;
+                all.sort_by_key(|it| it.url != wanted.url);
                 let Some(ours) = all
                     .into_iter()
                     .find(|it| it.is_active && wanted.is_ours(&it.url))
@@ -64,7 +60,8 @@ impl Payment {
                 let form = types.map(|(at, name)| (format!("enabled_events[{at}]"), name.clone()));
                 (ours.id, form.collect())
             }
-            Wrong::OtherVersion { .. } => return Ok(Mended::ByHand),
+            // What posts elsewhere may be somebody's, and has a secret that is not known here.
+            Wrong::Elsewhere { .. } | Wrong::OtherVersion { .. } => return Ok(Mended::ByHand),
         };
         let provider = &self.provider;
         let request = provider

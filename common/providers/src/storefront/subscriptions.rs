@@ -103,10 +103,11 @@ impl Storefront {
         secret: Option<&str>,
     ) -> Result<Mended, CallFailure> {
         let (id, topics) = match wrong {
-            Wrong::Missing { topics } => (None, topics),
-            Wrong::Off { id, topics }
-            | Wrong::Elsewhere { id, topics, .. }
-            | Wrong::OtherVersion { id, topics, .. } => (Some(id), topics),
+            // What posts elsewhere may be somebody's, so it stays.
+            Wrong::Missing { topics } | Wrong::Elsewhere { topics, .. } => (None, topics),
+            Wrong::Off { id, topics } => (Some(id), topics),
+            // It is chosen where the app is made.
+            Wrong::OtherVersion { .. } => return Ok(Mended::ByHand),
         };
         for topic in topics {
             let (path, body) = match self.credential {

@@ -27,8 +27,8 @@ use crate::commands::operator::Operator;
 use crate::commands::{confirm, misused, with_database};
 use crate::table;
 
-const UNLISTED: &str =
-    " What somebody has made on a page of the provider need not be listed to us.";
+const UNLISTED: &str = " What somebody has made on a page of the provider, or in its app, need not be listed to us, and would then \
+                        come twice.";
 
 /// How the subscriptions are mended.
 #[derive(clap::Args)]
@@ -36,6 +36,9 @@ pub struct Repair {
     /// Mend the provider's subscriptions by its API, after asking: those that are missing, switched off, or post elsewhere
     #[arg(long, conflicts_with_all = ["no_wait", "timeout"])]
     repair: bool,
+    /// Mend those of this connection alone
+    #[arg(long, value_name = "NAME", requires = "repair")]
+    connection: Option<String>,
     /// Do not ask before the provider is changed
     #[arg(long, requires = "repair")]
     yes: bool,
@@ -59,8 +62,8 @@ struct Door {
     shop: String,
     wanted: Wanted,
     api: Api,
-    /// The secrets that are known of it, by their fingerprints.
-    fingerprints: Vec<String>,
+    /// The fingerprint of the secret that it has now, if that is known here.
+    fingerprint: Option<String>,
 }
 
 enum Api {
@@ -75,9 +78,24 @@ struct Looked {
     #[serde(skip_serializing_if = "String::is_empty")]
     shop: String,
     wrong: Vec<Wrong>,
+    /// Why they cannot be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<String>,
+}
+
+/// By which a secret is compared with those that are known.
+fn fingerprint_of(secret: &str) -> String {
+    let secrets = Secrets::new([secret.to_owned()]);
+    secrets.fingerprints().first().cloned().unwrap_or_default()
 }
 
 impl Door {
+    /// Whether this is its secret, as far as that is known. What is signed with another one would be refused.
+    fn has_secret(&self, secret: Option<&str>) -> bool {
+        let known = self.fingerprint.as_ref();
+        secret.is_some_and(|secret| known.is_none_or(|it| *it == fingerprint_of(secret)))
+    }
+
     async fn compared(&self) -> Result<Compared, CallFailure> {
         let listed = match &self.api {
             Api::Storefront(api) => api.subscriptions(&self.shop).await?,
@@ -113,13 +131,15 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
     let clients = Clients::new(&registry, &clock);
     let now = registry.now();
     let rows = connections::all(db).await?;
-    let fingerprints = |name: &str| {
-        let standing = rows.iter().filter(|it| it.removed_at.is_none());
-        let mut of_name = standing.filter(|it| it.name == name);
-        of_name
-            .next()
-            .map(|it| it.fingerprints.clone())
-            .unwrap_or_default()
+    let of_settings = settings.get(asked.secret_setting);
+    let of_settings = of_settings.and_then(|list| list.split(',').next());
+    let fingerprint = |name: &str| {
+        if name == DEFAULT {
+            return of_settings.map(|secret| fingerprint_of(secret.trim()));
+        }
+        let mut standing = rows.iter().filter(|it| it.removed_at.is_none());
+        let row = standing.find(|it| it.name == name)?;
+        row.fingerprints.first().cloned()
     };
     let mut doors = Vec::new();
     match asked.profile {
@@ -130,7 +150,11 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
             {
                 // Where the address is the shop, it is that of one.
                 let is_one = of.shops.len() == 1 || profile.api_names_shop();
-                for shop in of.shops.iter().filter(|_| is_one) {
+                let own = of
+                    .shops
+                    .iter()
+                    .filter(|shop| now.of_shop(shop).name == of.name);
+                for shop in own.filter(|_| is_one) {
                     let Some(api) = clients.storefront(of) else {
                         continue;
                     };
@@ -139,7 +163,7 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
                         shop: shop.clone(),
                         wanted: of.subscriptions(&config.public_url),
                         api: Api::Storefront(api),
-                        fingerprints: fingerprints(&of.name),
+                        fingerprint: fingerprint(&of.name),
                     });
                 }
             }
@@ -154,7 +178,7 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
                     shop: String::new(),
                     wanted: of.subscriptions(&config.public_url),
                     api: Api::Payment(api),
-                    fingerprints: fingerprints(&of.name),
+                    fingerprint: fingerprint(&of.name),
                 });
             }
         }
@@ -214,17 +238,22 @@ pub async fn repair(
         .transpose()?;
     let secret = secret.as_deref();
     with_database(settings, async |db| {
-        let doors = doors(settings, db, asked).await?;
+        let mut doors = doors(settings, db, asked).await?;
+        if let Some(name) = &arguments.connection {
+            doors.retain(|it| it.connection == *name);
+        }
         if doors.is_empty() {
             bail!(
                 "no connection with {} has an API that can be called from here; see waybill connections add --help",
                 asked.name
             );
         }
-        for door in &doors {
-            is_its_secret(door, secret)?;
+        if secret.is_some() && !doors.iter().any(|door| door.has_secret(secret)) {
+            return Err(misused(
+                "--secret-file has another secret than these connections; give the file of the secret that they have now",
+            ));
         }
-        let mut looked = look(&doors).await?;
+        let mut looked = look(&doors).await;
         if looked.iter().any(|it| !it.wrong.is_empty()) {
             if !arguments.yes {
                 ask(&doors, &looked)?;
@@ -232,10 +261,13 @@ pub async fn repair(
             // What is switched on again may still lack a topic.
             for _ in 0..2 {
                 mend(settings, db, asked, arguments, (&doors, &looked), secret).await?;
-                looked = look(&doors).await?;
+                looked = look(&doors).await;
             }
         }
         table::show(json, &looked, || text(&looked))?;
+        if looked.iter().any(|it| it.unknown.is_some()) {
+            bail!("some could not be seen: mend the token, its rights or the address, and run this again");
+        }
         match looked.iter().map(|it| it.wrong.len()).sum::<usize>() {
             0 => Ok(()),
             left => bail!("{left} of it cannot be mended by the API: {}", by_hand(asked)),
@@ -244,19 +276,21 @@ pub async fn repair(
     .await
 }
 
-async fn look(doors: &[Door]) -> Result<Vec<Looked>> {
+async fn look(doors: &[Door]) -> Vec<Looked> {
     let mut looked = Vec::new();
     for door in doors {
-        let compared = door.compared().await;
-        let compared = compared
-            .with_context(|| format!("the subscriptions of {} cannot be seen", door.name()))?;
+        let (wrong, unknown) = match door.compared().await {
+            Ok(compared) => (compared.wrong, None),
+            Err(failure) => (Vec::new(), Some(failure.to_string())),
+        };
         looked.push(Looked {
             connection: door.connection.clone(),
             shop: door.shop.clone(),
-            wrong: compared.wrong,
+            wrong,
+            unknown,
         });
     }
-    Ok(looked)
+    looked
 }
 
 fn ask(doors: &[Door], looked: &[Looked]) -> Result<()> {
@@ -266,28 +300,11 @@ fn ask(doors: &[Door], looked: &[Looked]) -> Result<()> {
             let _ = writeln!(plan, "  {}: {wrong}", door.name());
         }
     }
+    plan.push_str(UNLISTED.trim_start());
+    plan.push('\n');
     let to: Vec<&str> = doors.iter().map(|door| door.wanted.url.as_str()).collect();
     let what = format!("change that, so that it posts to {}", to.join(", "));
     confirm(&plan, &what, "without --repair it is only said")
-}
-
-/// A subscription that is signed with another secret than ours would bring deliveries that are refused.
-fn is_its_secret(door: &Door, secret: Option<&str>) -> Result<()> {
-    let Some(secret) = secret.filter(|_| !door.fingerprints.is_empty()) else {
-        return Ok(());
-    };
-    let given = Secrets::new([secret.to_owned()]);
-    if given
-        .fingerprints()
-        .iter()
-        .all(|it| door.fingerprints.contains(it))
-    {
-        return Ok(());
-    }
-    Err(misused(format!(
-        "--secret-file has another secret than the connection {}; rotate it first, or give the file of its secret",
-        door.connection
-    )))
 }
 
 async fn mend(
@@ -301,7 +318,9 @@ async fn mend(
     let author = arguments.operator.author(settings, db).await?;
     for (door, looked) in doors.iter().zip(looked) {
         for wrong in &looked.wrong {
-            let mended = door.mend(wrong, secret).await;
+            let mended = door
+                .mend(wrong, secret.filter(|_| door.has_secret(secret)))
+                .await;
             let mended = mended
                 .with_context(|| format!("{}: {wrong}; it could not be changed", door.name()))?;
             if mended == Mended::Done {
@@ -320,9 +339,14 @@ fn text(looked: &[Looked]) -> String {
             DEFAULT => "the settings",
             name => name,
         };
-        let _ = match it.wrong.len() {
-            0 => writeln!(text, "The subscriptions of {of} {} are right.", it.shop),
-            _ => writeln!(text, "Of {of} {}:", it.shop),
+        let _ = match (&it.unknown, it.wrong.len()) {
+            (Some(why), _) => writeln!(
+                text,
+                "The subscriptions of {of} {} cannot be seen: {why}",
+                it.shop
+            ),
+            (None, 0) => writeln!(text, "The subscriptions of {of} {} are right.", it.shop),
+            (None, _) => writeln!(text, "Of {of} {}:", it.shop),
         };
         for wrong in &it.wrong {
             let _ = writeln!(text, "  {wrong}");
@@ -336,7 +360,8 @@ fn by_hand(asked: Asked) -> String {
     let page = asked.setup.page;
     match asked.profile {
         Profile::Storefront(_) => format!(
-            "a new webhook is signed with what --secret-file has, the secret of the connection; or make it by hand: {page}"
+            "a new webhook of WooCommerce needs --secret-file with the secret of its connection; the API version of Shopify's \
+             is that of the app; all else is made by hand: {page}"
         ),
         Profile::Payment(_) => format!(
             "a new endpoint has a secret of its own. Make it by hand ({page}), and give its secret to \

@@ -211,6 +211,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "A transaction for each connection, as of a rotation; run again it goes on with those that are left.",
     ),
     ("operators::fields::show", ONE_CHANGE),
+    ("operators::subscriptions::repaired", ONE_CHANGE),
     (
         "operators::operations::batch",
         "It needs an operation over many jobs; each batch is one transaction that also notes how far it came.",
