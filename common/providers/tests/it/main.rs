@@ -1,5 +1,6 @@
 //! The tests of the crate `providers`.
 
+mod books;
 mod breaker;
 mod endpoints;
 mod exports;
