@@ -145,7 +145,8 @@ impl Wanted {
             let topics = taken(it, &mut left);
             is_any_ours |= !topics.is_empty();
             let other = it.api_version.as_ref().zip(self.api_version.as_ref());
-            if let Some((version, wanted)) = other.filter(|(has, wanted)| has != wanted) {
+            let other = other.filter(|(has, wanted)| has != wanted && !topics.is_empty());
+            if let Some((version, wanted)) = other {
                 wrong.push(Wrong::OtherVersion {
                     id: it.id.clone(),
                     topics,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use reqwest::header::{DATE, HeaderMap, LINK};
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{RequestBuilder, Url};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -16,8 +16,6 @@ use super::{CallFailure, Provider, count};
 pub const PAGE: usize = 100;
 /// The time for one page, for which a small shop takes long.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// A page that is larger is not read to its end, in bytes.
-const LARGEST: usize = 64 << 20;
 /// The pause after a page of a provider that does not say how much of its limit is used.
 const USUAL_REST: Duration = Duration::from_millis(250);
 /// The pause after a page while more than half of the limit is used.
@@ -75,34 +73,12 @@ impl Provider {
                 return Err(self.refused_with(status, what));
             }
             let headers = response.headers().clone();
-            let body = self.at_most(response, LARGEST).await?;
-            let read = serde_json::from_slice(&body);
-            let read =
-                read.map_err(|_| self.put_off(status, None, " with a body that is not its own"))?;
-            Ok((read, headers))
+            Ok((self.json(response).await?, headers))
         };
         let answer = read.await;
         let outcome = answer.as_ref().err().map_or("ok", CallFailure::outcome);
         count(self.name, operation, outcome, begun.elapsed());
         answer
-    }
-
-    /// The body of an answer that may not be larger than this.
-    async fn at_most(
-        &self,
-        mut response: Response,
-        largest: usize,
-    ) -> Result<Vec<u8>, CallFailure> {
-        let mut body = Vec::new();
-        let broken = |_| self.timeout("broke off its answer");
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            if body.len() + chunk.len() > largest {
-                let what = format!("its answer is larger than {} MiB", largest >> 20);
-                return Err(self.refused(what));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
     }
 
     /// The failure of a page after which there is another one that cannot be asked for.

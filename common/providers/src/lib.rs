@@ -59,6 +59,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// The time for one try with all its requests. A try without an answer by then has timed out
 /// (COMMERCE_003).
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+/// An answer that has more bytes is not read to its end.
+const LARGEST: usize = 64 << 20;
 /// The pauses between the tries of one run (COMMERCE_003).
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
@@ -308,13 +310,21 @@ impl Provider {
     /// call had its effect, so it counts as a timeout.
     async fn json<T: serde::de::DeserializeOwned>(
         &self,
-        response: Response,
+        mut response: Response,
     ) -> Result<T, CallFailure> {
         let status = response.status();
-        let body = response
-            .bytes()
+        let mut body = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
             .await
-            .map_err(|_| self.timeout("broke off its answer"))?;
+            .map_err(|_| self.timeout("broke off its answer"))?
+        {
+            if body.len() + chunk.len() > LARGEST {
+                let what = format!("its answer is larger than {} MiB", LARGEST >> 20);
+                return Err(self.refused(what));
+            }
+            body.extend_from_slice(&chunk);
+        }
         serde_json::from_slice(&body)
             .map_err(|_| self.put_off(status, None, " with a body that is not its own"))
     }

@@ -411,7 +411,7 @@ pub async fn count(db: &Db, since: Timestamp) -> Result<Vec<Counted>> {
     .await
 }
 
-/// Those of whose subscriptions some are wrong.
+/// Lists the rows whose subscriptions are wrong.
 pub async fn not_subscribed(db: &Db, limit: i64) -> Result<Vec<Reconciliation>> {
     db.query(concat!(
         "select ",

@@ -18,7 +18,7 @@ fn moved(fields: &Value) -> (i64, i64) {
 fn only_money_that_was_taken_moves_and_what_was_never_captured_does_not_come_back() {
     assert_eq!(moved(&json!({})), (1000, 0));
     assert_eq!(moved(&json!({"amount_refunded": 400})), (1000, 400));
-    // Of 10.00 that were authorised 7.00 are captured: the provider counts the rest as refunded.
+    // 10.00 were authorised and 7.00 are captured, and the provider counts the rest as refunded.
     let partly = json!({"amount_captured": 700, "amount_refunded": 300});
     assert_eq!(moved(&partly), (700, 0));
     let partly = json!({"amount_captured": 700, "amount_refunded": 500});

@@ -33,7 +33,7 @@ const UNLISTED: &str = " What somebody has made on a page of the provider, or in
 /// How the subscriptions are mended.
 #[derive(clap::Args)]
 pub struct Repair {
-    /// Mend the provider's subscriptions by its API, after asking: those that are missing, switched off, or post elsewhere
+    /// Mend the provider's subscriptions by its API, after asking: make what is missing, and switch on what is off
     #[arg(long, conflicts_with_all = ["no_wait", "timeout"])]
     repair: bool,
     /// Mend those of this connection alone
@@ -56,7 +56,7 @@ impl Repair {
 }
 
 /// A connection whose API lists subscriptions, for one shop.
-struct Door {
+struct Target {
     connection: String,
     /// Empty for a payment provider.
     shop: String,
@@ -71,7 +71,7 @@ enum Api {
     Payment(Payment),
 }
 
-/// What the subscriptions of a door are.
+/// How the subscriptions of a target are.
 #[derive(Serialize)]
 struct Looked {
     connection: String,
@@ -89,7 +89,7 @@ fn fingerprint_of(secret: &str) -> String {
     secrets.fingerprints().first().cloned().unwrap_or_default()
 }
 
-impl Door {
+impl Target {
     /// Whether this is its secret, as far as that is known. What is signed with another one would be refused.
     fn has_secret(&self, secret: Option<&str>) -> bool {
         let known = self.fingerprint.as_ref();
@@ -120,7 +120,7 @@ impl Door {
 }
 
 /// The connections with the provider whose API can be called from here.
-async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> {
+async fn targets(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Target>> {
     let clock = Clock::system();
     let queue = match asked.profile {
         Profile::Storefront(_) => Queue::Orders,
@@ -133,15 +133,16 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
     let rows = connections::all(db).await?;
     let of_settings = settings.get(asked.secret_setting);
     let of_settings = of_settings.and_then(|list| list.split(',').next());
+    let of_settings = of_settings.map(str::trim).filter(|it| !it.is_empty());
     let fingerprint = |name: &str| {
         if name == DEFAULT {
-            return of_settings.map(|secret| fingerprint_of(secret.trim()));
+            return of_settings.map(fingerprint_of);
         }
         let mut standing = rows.iter().filter(|it| it.removed_at.is_none());
         let row = standing.find(|it| it.name == name)?;
         row.fingerprints.first().cloned()
     };
-    let mut doors = Vec::new();
+    let mut targets = Vec::new();
     match asked.profile {
         Profile::Storefront(profile) => {
             for of in now
@@ -158,7 +159,7 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
                     let Some(api) = clients.storefront(of) else {
                         continue;
                     };
-                    doors.push(Door {
+                    targets.push(Target {
                         connection: of.name.clone(),
                         shop: shop.clone(),
                         wanted: of.subscriptions(&config.public_url),
@@ -173,7 +174,7 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
                 let Some(api) = clients.payment_of(of) else {
                     continue;
                 };
-                doors.push(Door {
+                targets.push(Target {
                     connection: of.name.clone(),
                     shop: String::new(),
                     wanted: of.subscriptions(&config.public_url),
@@ -183,25 +184,25 @@ async fn doors(settings: &Settings, db: &Db, asked: Asked) -> Result<Vec<Door>> 
             }
         }
     }
-    Ok(doors)
+    Ok(targets)
 }
 
 /// What is wrong with the subscriptions, as far as it can be seen from here.
 pub async fn warnings(settings: &Settings, db: &Db, asked: Asked) -> Vec<Warning> {
     let is_reached = Config::public_url(settings).is_ok_and(|url| !is_loopback(&url));
-    let doors = if is_reached {
-        doors(settings, db, asked).await.unwrap_or_default()
+    let targets = if is_reached {
+        targets(settings, db, asked).await.unwrap_or_default()
     } else {
         Vec::new()
     };
     let mut warnings = Vec::new();
-    for door in doors {
-        let name = door.name();
+    for target in targets {
+        let name = target.name();
         let repair = format!(
             "`waybill connect {} --repair` mends it at the provider, after asking.",
             asked.name
         );
-        warnings.extend(match door.compared().await {
+        warnings.extend(match target.compared().await {
             Ok(compared) => compared.in_words().map(|wrong| {
                 let more = if compared.is_any_ours { "" } else { UNLISTED };
                 Warning::new(format!("{name}: {wrong}"), format!("{repair}{more}"))
@@ -238,30 +239,30 @@ pub async fn repair(
         .transpose()?;
     let secret = secret.as_deref();
     with_database(settings, async |db| {
-        let mut doors = doors(settings, db, asked).await?;
+        let mut targets = targets(settings, db, asked).await?;
         if let Some(name) = &arguments.connection {
-            doors.retain(|it| it.connection == *name);
+            targets.retain(|it| it.connection == *name);
         }
-        if doors.is_empty() {
+        if targets.is_empty() {
             bail!(
                 "no connection with {} has an API that can be called from here; see waybill connections add --help",
                 asked.name
             );
         }
-        if secret.is_some() && !doors.iter().any(|door| door.has_secret(secret)) {
+        if secret.is_some() && !targets.iter().any(|target| target.has_secret(secret)) {
             return Err(misused(
                 "--secret-file has another secret than these connections; give the file of the secret that they have now",
             ));
         }
-        let mut looked = look(&doors).await;
+        let mut looked = look(&targets).await;
         if looked.iter().any(|it| !it.wrong.is_empty()) {
             if !arguments.yes {
-                ask(&doors, &looked)?;
+                ask(&targets, &looked)?;
             }
             // What is switched on again may still lack a topic.
             for _ in 0..2 {
-                mend(settings, db, asked, arguments, (&doors, &looked), secret).await?;
-                looked = look(&doors).await;
+                mend(settings, db, asked, arguments, (&targets, &looked), secret).await?;
+                looked = look(&targets).await;
             }
         }
         table::show(json, &looked, || text(&looked))?;
@@ -276,16 +277,16 @@ pub async fn repair(
     .await
 }
 
-async fn look(doors: &[Door]) -> Vec<Looked> {
+async fn look(targets: &[Target]) -> Vec<Looked> {
     let mut looked = Vec::new();
-    for door in doors {
-        let (wrong, unknown) = match door.compared().await {
+    for target in targets {
+        let (wrong, unknown) = match target.compared().await {
             Ok(compared) => (compared.wrong, None),
             Err(failure) => (Vec::new(), Some(failure.to_string())),
         };
         looked.push(Looked {
-            connection: door.connection.clone(),
-            shop: door.shop.clone(),
+            connection: target.connection.clone(),
+            shop: target.shop.clone(),
             wrong,
             unknown,
         });
@@ -293,16 +294,19 @@ async fn look(doors: &[Door]) -> Vec<Looked> {
     looked
 }
 
-fn ask(doors: &[Door], looked: &[Looked]) -> Result<()> {
+fn ask(targets: &[Target], looked: &[Looked]) -> Result<()> {
     let mut plan = String::from("At the provider:\n");
-    for (door, looked) in doors.iter().zip(looked) {
+    for (target, looked) in targets.iter().zip(looked) {
         for wrong in &looked.wrong {
-            let _ = writeln!(plan, "  {}: {wrong}", door.name());
+            let _ = writeln!(plan, "  {}: {wrong}", target.name());
         }
     }
     plan.push_str(UNLISTED.trim_start());
     plan.push('\n');
-    let to: Vec<&str> = doors.iter().map(|door| door.wanted.url.as_str()).collect();
+    let to: Vec<&str> = targets
+        .iter()
+        .map(|target| target.wanted.url.as_str())
+        .collect();
     let what = format!("change that, so that it posts to {}", to.join(", "));
     confirm(&plan, &what, "without --repair it is only said")
 }
@@ -312,20 +316,20 @@ async fn mend(
     db: &Db,
     asked: Asked,
     arguments: &Repair,
-    (doors, looked): (&[Door], &[Looked]),
+    (targets, looked): (&[Target], &[Looked]),
     secret: Option<&str>,
 ) -> Result<()> {
     let author = arguments.operator.author(settings, db).await?;
-    for (door, looked) in doors.iter().zip(looked) {
+    for (target, looked) in targets.iter().zip(looked) {
         for wrong in &looked.wrong {
-            let mended = door
-                .mend(wrong, secret.filter(|_| door.has_secret(secret)))
+            let mended = target
+                .mend(wrong, secret.filter(|_| target.has_secret(secret)))
                 .await;
             let mended = mended
-                .with_context(|| format!("{}: {wrong}; it could not be changed", door.name()))?;
+                .with_context(|| format!("{}: {wrong}; it could not be changed", target.name()))?;
             if mended == Mended::Done {
                 let by = author.by(Clock::system().now());
-                flow::repaired(db, by, &door.connection, asked.name, wrong).await?;
+                flow::repaired(db, by, &target.connection, asked.name, wrong).await?;
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::support::delivery::{Delivery, SHOP, payment_at};
 use crate::support::operator;
 use crate::support::order::{body, deliver, order_delivery, post_all, shown, with};
 use crate::support::payment::intent;
-use crate::support::{START, eventually, pause, records};
+use crate::support::{START, eventually, records};
 
 /// An event of a payment for an order, that happened now.
 fn paid(world: &World, nth: i64) -> Delivery {
@@ -339,7 +339,14 @@ async fn an_order_whose_job_is_done_while_its_page_is_compared_is_not_taken_for_
         tx.query(lock).execute().await.unwrap();
     }
     let done = async {
-        pause(Duration::from_secs(1)).await;
+        if is_distributed() {
+            let waiting = "select count(*) as n from pg_locks
+                           where not granted and relation = 'deliveries'::regclass";
+            eventually("it waits for the deliveries", async || {
+                world.service.count(waiting).await > 0
+            })
+            .await;
+        }
         for sql in after {
             tx.query(sql).execute().await.unwrap();
         }
