@@ -234,12 +234,11 @@ def pages(rows: Rows):
     rare = "no%20job%20died%20of%20this"
     return {
         "/": ["/"],
-        "/deliveries": ["/deliveries", "/deliveries?topic=nothing", "/deliveries?state=dead&shop=shop-1.example"],
+        "/deliveries": ["/deliveries", "/deliveries?topic=nothing", "/deliveries?state=dead&shop=shop-1.example", "/deliveries?span=week"],
         "/live": ["/live"],
         "/orders": ["/orders", "/orders?shop=shop-1.example", "/orders?name=%23777"],
         "/orders/{order}": [order],
         "/jobs/{id}": [f"/jobs/{job}", f"/jobs/{dead}"],
-        "/jobs/{id}/body": [f"/jobs/{job}/body"],
         "/customers/{id}": ["/customers/7?shop=shop-7.example"],
         "/payments": ["/payments"],
         "/payments/{id}": [f"/payments/pi_{rows.orders // 2}"],
@@ -278,7 +277,6 @@ def pages(rows: Rows):
         "/charts": ["/charts"],
         "/endpoints/add": ["/endpoints/add"],
         "/endpoints/{id}": [f"/endpoints/{one(3)}"],
-        "/endpoints/{id}/rotate": [f"/endpoints/{one(3)}/rotate"],
         "/endpoints/{id}/remove": [f"/endpoints/{one(3)}/remove"],
         "/audit": ["/audit"],
         "/search": ["/search?q=%23777", f"/search?q=w-{rows.jobs // 2}", "/search?q=nothing"],

@@ -41,7 +41,7 @@ use crate::address;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::form;
-use crate::known::Known;
+use crate::known::{Counts, Known};
 use crate::pages::live::Watched;
 
 /// A session ends when it was not used for this long.
@@ -280,6 +280,8 @@ pub struct Visit<R> {
     headers: HeaderMap,
     /// Held while the page is made, so that only so many read at a time.
     turn: Option<OwnedSemaphorePermit>,
+    /// The numbers of the menu.
+    pub counts: Arc<Counts>,
     role: PhantomData<R>,
 }
 
@@ -432,6 +434,7 @@ impl<R: Needs> Visit<R> {
             query: Fields::of_query(parts.uri.query().unwrap_or_default())?,
             headers: parts.headers.clone(),
             turn: None,
+            counts: Arc::default(),
             role: PhantomData,
         })
     }
@@ -452,7 +455,9 @@ impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
         console: &Arc<Console>,
     ) -> Result<Self, Error> {
         let visit = Visit::begin(parts, console).await?;
-        Ok(visit.take_turn().await)
+        let mut visit = visit.take_turn().await;
+        visit.counts = console.known.counts(&visit).await;
+        Ok(visit)
     }
 }
 
@@ -509,7 +514,11 @@ impl<R: Needs> FromRequest<Arc<Console>> for Write<R> {
         if R::ROLE != Role::Reader && !visit.may(R::ROLE) {
             return Err(Error::ReadOnly);
         }
-        let visit = visit.take_turn().await;
+        let mut visit = visit.take_turn().await;
+        visit.counts = console.known.counts(&visit).await;
+        if R::ROLE != Role::Reader {
+            console.known.forget_counts().await;
+        }
         Ok(Write {
             actor: actor(&visit.who.name),
             visit,

@@ -21,6 +21,33 @@ pub struct Act {
     pub command: String,
 }
 
+/// How a button looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    Usual,
+    /// What it does cannot be undone.
+    Danger,
+}
+
+impl Look {
+    /// The last word of a path says what is done there.
+    pub fn of(path: &str) -> Self {
+        let path = path.split('?').next().unwrap_or_default();
+        match path.rsplit('/').next().unwrap_or_default() {
+            "discard" | "remove" | "revoke" | "confirm" => Look::Danger,
+            _ => Look::Usual,
+        }
+    }
+
+    /// The class for the style.
+    pub fn class(self) -> &'static str {
+        match self {
+            Look::Usual => "",
+            Look::Danger => "danger",
+        }
+    }
+}
+
 pub struct Button {
     pub label: &'static str,
     /// Where it leads, or where its form is sent.
@@ -48,6 +75,10 @@ impl Button {
             asks: true,
             ..Button::does(label, to, Vec::new())
         }
+    }
+
+    pub fn look(&self) -> Look {
+        Look::of(&self.to)
     }
 }
 
@@ -124,6 +155,8 @@ pub struct Question {
     pub to: Option<String>,
     pub label: &'static str,
     pub fields: Vec<(&'static str, String)>,
+    /// What was chosen before, by a field each.
+    pub chosen: Vec<(String, String)>,
     pub inputs: Vec<Input>,
     /// Where those go who change their mind.
     pub back: String,
@@ -136,6 +169,7 @@ struct QuestionPage<'a> {
     frame: Frame<'a>,
     question: &'a Question,
     to: Option<&'a String>,
+    look: Look,
 }
 
 impl Question {
@@ -144,6 +178,7 @@ impl Question {
             frame: Frame::of(visit, self.here),
             question: self,
             to: self.to.as_ref().filter(|_| visit.may(R::ROLE)),
+            look: self.to.as_deref().map_or(Look::Usual, Look::of),
         };
         Html(page.to_string()).into_response()
     }
@@ -212,6 +247,10 @@ pub enum Done {
     ConnectionRotated,
     /// Providers are asked what changed.
     Asked,
+    /// Of several that were chosen.
+    ChosenRequeued,
+    ChosenDiscarded,
+    SomeChanged,
     /// A secret was shown before.
     Shown,
     /// It has changed since it was seen, so nothing was done.
@@ -271,6 +310,13 @@ impl Done {
                 "The connection has another secret. The former one is accepted for three days more."
             }
             Done::Entered => "The request was entered. It must be done within 30 days from now.",
+            Done::ChosenRequeued => {
+                "The jobs were made ready with their full number of tries, and workers were notified."
+            }
+            Done::ChosenDiscarded => "The jobs were discarded: they are never run again.",
+            Done::SomeChanged => {
+                "Some of them had changed since you saw them, and were left as they are. The others were done."
+            }
             Done::Shown => {
                 "This was done before. A secret is shown once; whoever did not store it makes another one."
             }

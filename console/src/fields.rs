@@ -69,19 +69,31 @@ impl Fields {
         }
     }
 
-    /// The query of these fields with another value for one of them, or without it when that is empty. What
-    /// was done before a page is said by that page alone.
-    pub fn with(&self, name: &str, value: &str) -> String {
+    /// The fields whose names begin with this, without it, and their values.
+    pub fn beginning<'a>(&'a self, with: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let fields = self.0.iter();
+        fields.filter_map(move |(name, value)| Some((name.strip_prefix(with)?, value.as_str())))
+    }
+
+    /// The query of these fields without some of them.
+    pub fn without(&self, names: &[&str]) -> String {
         let others = self
             .0
             .iter()
-            .filter(|(field, given)| field != name && field != "done" && !given.is_empty());
+            .filter(|(name, value)| !names.contains(&name.as_str()) && !value.is_empty());
         let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(others);
-        if !value.is_empty() {
-            query.append_pair(name, value);
+        format!("?{}", query.extend_pairs(others).finish())
+    }
+
+    /// The query of these fields with another value for one of them, or without it when that is empty. What
+    /// was done before a page is said by that page alone.
+    pub fn with(&self, name: &str, value: &str) -> String {
+        let others = self.without(&[name, "done"]);
+        if value.is_empty() {
+            return others;
         }
-        format!("?{}", query.finish())
+        let mut query = form_urlencoded::Serializer::for_suffix(others, 1);
+        query.append_pair(name, value).finish()
     }
 }
 

@@ -6,7 +6,10 @@ use axum::response::{Html, IntoResponse, Response};
 
 use crate::access::{SignedIn, Visit};
 use crate::act;
-use crate::shown;
+use crate::shown::{self, Moment, bounded};
+
+/// A number in the menu stops here.
+const MOST_COUNTED: i64 = 10_000;
 
 pub const STYLE: &str = concat!(
     include_str!("../../common/server/src/base.css"),
@@ -14,34 +17,57 @@ pub const STYLE: &str = concat!(
 );
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
-/// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 21] = [
-    ("/", "Needs me now"),
-    ("/deliveries", "Deliveries"),
-    ("/live", "Live"),
-    ("/orders", "Orders"),
-    ("/payments", "Payments"),
-    ("/subscriptions", "Subscriptions"),
-    ("/failing", "Failing jobs"),
-    ("/dead", "Dead jobs"),
-    ("/operations", "Operations"),
-    ("/pauses", "Pauses"),
-    ("/refused", "Refused"),
-    ("/reconcile", "Reconciliation"),
-    ("/held", "To decide"),
-    ("/privacy", "Privacy"),
-    ("/endpoints", "Endpoints"),
-    ("/charts", "Charts"),
-    ("/licenses", "Licences"),
-    ("/keys", "Keys"),
-    ("/connections", "Connections"),
-    ("/secrets", "Signing secrets"),
-    ("/audit", "Audit"),
+/// The ways to other pages, in groups: address and name.
+const GROUPS: [(&str, &[(&str, &str)]); 4] = [
+    (
+        "Needs me",
+        &[
+            ("/", "Needs me now"),
+            ("/failing", "Failing jobs"),
+            ("/dead", "Dead jobs"),
+            ("/refused", "Refused"),
+            ("/held", "To decide"),
+            ("/privacy", "Privacy"),
+        ],
+    ),
+    (
+        "Traffic",
+        &[
+            ("/live", "Live"),
+            ("/deliveries", "Deliveries"),
+            ("/reconcile", "Reconciliation"),
+            ("/endpoints", "Endpoints"),
+            ("/operations", "Operations"),
+            ("/pauses", "Pauses"),
+            ("/charts", "Charts"),
+        ],
+    ),
+    (
+        "Business",
+        &[
+            ("/orders", "Orders"),
+            ("/payments", "Payments"),
+            ("/subscriptions", "Subscriptions"),
+            ("/licenses", "Licences"),
+        ],
+    ),
+    (
+        "Settings",
+        &[
+            ("/connections", "Connections"),
+            ("/secrets", "Signing secrets"),
+            ("/keys", "Keys"),
+            ("/audit", "Audit"),
+        ],
+    ),
 ];
 
 pub struct Frame<'a> {
     pub who: &'a SignedIn,
-    pub ways: Vec<Way>,
+    pub now: Moment,
+    pub groups: Vec<Group>,
+    /// How much needs somebody now; empty when nothing does.
+    pub needs: String,
     /// What was done before the page.
     pub done: Option<&'static str>,
     /// The links to the same as JSON and as CSV.
@@ -49,23 +75,42 @@ pub struct Frame<'a> {
     pub csv: String,
 }
 
+pub struct Group {
+    pub name: &'static str,
+    pub ways: Vec<Way>,
+}
+
 pub struct Way {
     pub href: &'static str,
     pub name: &'static str,
+    /// How much waits there; empty when nothing does, or it is not counted.
+    pub count: String,
     pub is_here: bool,
 }
 
 impl<'a> Frame<'a> {
     /// `here` is the address of the page's list.
     pub fn of<R>(visit: &'a Visit<R>, here: &str) -> Self {
-        let way = |(href, name)| Way {
+        let count = |href: &str| match visit.counts.get(href) {
+            None | Some(0) => String::new(),
+            Some(count) => bounded(*count, MOST_COUNTED),
+        };
+        let way = |(href, name): &(&'static str, &'static str)| Way {
             href,
             name,
-            is_here: href == here,
+            count: count(href),
+            is_here: *href == here,
         };
         Frame {
             who: &visit.who,
-            ways: WAYS.map(way).into(),
+            now: Moment(visit.now()),
+            groups: GROUPS
+                .map(|(name, ways)| Group {
+                    name,
+                    ways: ways.iter().map(way).collect(),
+                })
+                .into(),
+            needs: count("/"),
             done: act::done(visit),
             json: visit.query.with("format", "json"),
             csv: visit.query.with("format", "csv"),

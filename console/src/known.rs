@@ -1,6 +1,8 @@
 //! What is known of the installation beside its jobs, by the checks of `waybill doctor` that ask the database at
 //! most. It is looked up again after ten seconds, however many pages show it.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +11,14 @@ use operators::findings::{self, Finding, Level};
 use store::endpoints::Endpoint;
 use store::sql;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use crate::access::Visit;
+use crate::pages::now;
 
 const KEPT: Duration = Duration::from_secs(10);
+/// How long a page waits for the numbers of its menu.
+const LOOKED: Duration = Duration::from_secs(2);
 
 /// What was found, without what is as it should be.
 #[derive(Debug, Default)]
@@ -23,27 +29,66 @@ pub struct Findings {
     pub settings: Vec<Finding>,
 }
 
+/// How much waits at a page of the menu, by its address.
+pub type Counts = BTreeMap<&'static str, i64>;
+
+/// What was found, and when.
+struct Kept<T>(Mutex<Option<(Timestamp, Arc<T>)>>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Kept(Mutex::new(None))
+    }
+}
+
+impl<T> Kept<T> {
+    /// What is known, or what this look finds. Who comes while somebody else looks waits for what that finds.
+    async fn or<E>(
+        &self,
+        now: Timestamp,
+        look: impl Future<Output = Result<T, E>>,
+    ) -> Result<Arc<T>, E> {
+        let mut known = self.0.lock().await;
+        if let Some((at, found)) = known.as_ref()
+            && *at <= now
+            && now.since(*at) < KEPT
+        {
+            return Ok(found.clone());
+        }
+        let found = Arc::new(look.await?);
+        *known = Some((now, found.clone()));
+        Ok(found)
+    }
+}
+
 #[derive(Default)]
-pub struct Known(Mutex<Option<(Timestamp, Arc<Findings>)>>);
+pub struct Known {
+    findings: Kept<Findings>,
+    counts: Kept<Counts>,
+}
 
 impl Known {
-    /// Who comes while somebody else looks waits for what that finds.
     pub async fn findings<R>(
         &self,
         visit: &Visit<R>,
         endpoints: &[Endpoint],
     ) -> sql::Result<Arc<Findings>> {
-        let mut known = self.0.lock().await;
-        let now = visit.now();
-        if let Some((at, findings)) = known.as_ref()
-            && *at <= now
-            && now.since(*at) < KEPT
-        {
-            return Ok(findings.clone());
-        }
-        let findings = Arc::new(look(visit, endpoints).await?);
-        *known = Some((now, findings.clone()));
-        Ok(findings)
+        self.findings.or(visit.now(), look(visit, endpoints)).await
+    }
+
+    /// The numbers of the menu. A page is shown without those that cannot be read soon.
+    pub async fn counts<R>(&self, visit: &Visit<R>) -> Arc<Counts> {
+        let look = async {
+            let looked = timeout(LOOKED, Box::pin(now::look(visit))).await;
+            Ok::<_, Infallible>(looked.map(|it| it.counts).unwrap_or_default())
+        };
+        let Ok(counts) = self.counts.or(visit.now(), look).await;
+        counts
+    }
+
+    /// Somebody changes something, so the numbers are looked up again by the next page.
+    pub async fn forget_counts(&self) {
+        *self.counts.0.lock().await = None;
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::access::Visit;
 use crate::act::Act;
 use crate::frame::Frame;
+use crate::pages::charts::Histogram;
 use crate::shown::Cell;
 
 /// Rows with the same columns.
@@ -17,6 +18,35 @@ pub struct Table {
     /// The name of each column, for people; in JSON and CSV with `_` for spaces.
     pub columns: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
+    /// The columns that a page leaves out where there is little space.
+    pub lesser: &'static [&'static str],
+    /// All columns are shown, whatever is in them, because rows come later.
+    pub is_whole: bool,
+    /// What a form is sent of each row that was chosen: a name and a value. Empty: none can be chosen.
+    pub chosen: Vec<(String, String)>,
+}
+
+/// The part of a table that a page shows.
+pub struct Seen<'a> {
+    /// The names of the columns in which rows differ, and their classes.
+    pub columns: Vec<(&'static str, &'static str)>,
+    /// The columns with the same in each row, and what that is.
+    pub same: Vec<(&'static str, &'a Cell)>,
+    pub rows: Vec<SeenRow<'a>>,
+}
+
+pub struct SeenRow<'a> {
+    /// The field that chooses it, and its value.
+    pub choice: Option<&'a (String, String)>,
+    pub cells: Vec<SeenCell<'a>>,
+}
+
+pub struct SeenCell<'a> {
+    pub column: &'static str,
+    pub class: String,
+    pub cell: &'a Cell,
+    /// It leads to what the row is about: the last link.
+    pub opens: bool,
 }
 
 /// The name of a column, and what it shows of a row.
@@ -33,6 +63,7 @@ impl<T> Rows<T> for [T] {
         Table {
             columns: columns.iter().map(|(name, _)| *name).collect(),
             rows: self.iter().map(cells).collect(),
+            ..Table::default()
         }
     }
 }
@@ -41,7 +72,56 @@ impl Table {
     pub fn new(columns: &[&'static str]) -> Self {
         Table {
             columns: columns.to_vec(),
-            rows: Vec::new(),
+            ..Table::default()
+        }
+    }
+
+    pub fn lesser(self, lesser: &'static [&'static str]) -> Self {
+        Table { lesser, ..self }
+    }
+
+    /// A column that is empty in all rows is not shown, and what is the same in all of several rows is said once. A
+    /// column of links is shown all the same.
+    pub fn seen(&self) -> Seen<'_> {
+        let mut same = Vec::new();
+        let mut shown = Vec::new();
+        for (at, name) in self.columns.iter().enumerate() {
+            let mut cells = self.rows.iter().map(|row| &row[at]);
+            let first = cells.next().unwrap_or(&Cell::None);
+            let is_same = cells.all(|it| it == first) && !matches!(first, Cell::Link { .. });
+            match first {
+                _ if self.is_whole || self.rows.is_empty() => shown.push(at),
+                Cell::None if is_same => {}
+                first if is_same && self.rows.len() > 1 => same.push((*name, first)),
+                _ => shown.push(at),
+            }
+        }
+        let lesser = |at: usize| {
+            let is_lesser = self.lesser.contains(&self.columns[at]);
+            if is_lesser { "lesser" } else { "" }
+        };
+        let rows = self.rows.iter().enumerate().map(|(number, cells)| {
+            let opens = cells.iter().rposition(|it| matches!(it, Cell::Link { .. }));
+            SeenRow {
+                choice: self.chosen.get(number),
+                cells: shown
+                    .iter()
+                    .map(|at| SeenCell {
+                        column: self.columns[*at],
+                        class: format!("{} {}", cells[*at].column(), lesser(*at)),
+                        cell: &cells[*at],
+                        opens: opens == Some(*at),
+                    })
+                    .collect(),
+            }
+        });
+        Seen {
+            rows: rows.collect(),
+            columns: shown
+                .iter()
+                .map(|at| (self.columns[*at], lesser(*at)))
+                .collect(),
+            same,
         }
     }
 
@@ -83,6 +163,19 @@ pub struct Filter {
     pub choices: &'static [&'static str],
 }
 
+/// What can be done with the rows that somebody has chosen.
+pub struct Chosen {
+    /// Where the form is sent, and the label.
+    pub buttons: Vec<(&'static str, &'static str)>,
+}
+
+/// A filter that is set, and the way to the list without it.
+pub struct Chip {
+    pub label: &'static str,
+    pub value: String,
+    pub without: String,
+}
+
 #[derive(Default)]
 pub struct Listing {
     /// The address of the list without its query.
@@ -96,6 +189,9 @@ pub struct Listing {
     pub table: Table,
     /// What can be done.
     pub acts: Vec<Act>,
+    pub chosen: Option<Chosen>,
+    /// What came when, above the table.
+    pub histogram: Option<Histogram>,
     /// What to say when there is nothing.
     pub empty: &'static str,
     /// What the reader must know of this page.
@@ -109,6 +205,7 @@ pub struct Listing {
 struct ListPage<'a> {
     frame: Frame<'a>,
     list: &'a Listing,
+    chips: Vec<Chip>,
     next: Option<String>,
 }
 
@@ -122,6 +219,7 @@ impl Listing {
                 let page = ListPage {
                     frame: Frame::of(visit, self.here),
                     list: self,
+                    chips: chips(visit, &self.filters),
                     next: next.map(|(name, value)| visit.query.with(name, value)),
                 };
                 Html(page.to_string()).into_response()
@@ -133,6 +231,19 @@ impl Listing {
         let next = self.next.as_ref().map(|(_, value)| value);
         json_answer(&json!({"items": self.table.json(), "next": next}))
     }
+}
+
+/// The filters that are set. A list without one of them begins with its first page.
+pub fn chips<R>(visit: &Visit<R>, filters: &[Filter]) -> Vec<Chip> {
+    let set = filters
+        .iter()
+        .filter(|it| !visit.query.get(it.name).is_empty());
+    set.map(|it| Chip {
+        label: it.label,
+        value: it.value.clone(),
+        without: visit.query.without(&[it.name, "before", "after"]),
+    })
+    .collect()
 }
 
 /// The table in the format that the query of a page names, if it names one.
@@ -169,3 +280,7 @@ pub fn csv(table: &Table, name: &str) -> Response {
     ];
     (headers, table.csv()).into_response()
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/listing.rs"]
+mod tests;

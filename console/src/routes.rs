@@ -23,9 +23,9 @@ use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE, SignInPage};
 use crate::identity;
 use crate::pages::{
-    audit, body, charts, connections, customers, dead, deliveries, endpoints, failing, held, job,
-    keys, licenses, live, now, operations, orders, pauses, payments, privacy, reconcile, refused,
-    search, secrets, subscriptions,
+    audit, charts, connections, customers, dead, deliveries, endpoints, failing, held, job, keys,
+    licenses, live, now, operations, orders, pauses, payments, privacy, reconcile, refused, search,
+    secrets, subscriptions,
 };
 use crate::writes;
 
@@ -35,13 +35,11 @@ pub const ONCE: &str = "/sign-in/once";
 /// How long a page may take. A statement of it ends before.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A page is its own: it loads its style and its script from here, sends forms here, and nobody frames it.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; \
-                      base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
-                      trusted-types 'none'";
-
-/// The one page whose script connects to the server, to hear of deliveries.
-const LIVE: &str = "/live";
+/// A page is its own: it loads its style and its script from here, sends forms here, its script asks nobody else, and
+/// nobody frames it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// What every page needs, and which is the same whatever is in the database.
 const FILES: [&str; 2] = ["/console.css", "/console.js"];
@@ -50,12 +48,11 @@ pub fn router(console: Arc<Console>) -> Router {
     Router::new()
         .route("/", page(now::show))
         .route("/deliveries", page(deliveries::list))
-        .route(LIVE, page(live::show))
+        .route("/live", page(live::show))
         .route("/live/events", page(live::events))
         .route("/orders", page(orders::list))
         .route("/orders/{order}", page(orders::show))
         .route("/jobs/{id}", page(job::show))
-        .route("/jobs/{id}/body", page(body::show))
         .route("/customers/{id}", page(customers::show))
         .route("/payments", page(payments::list))
         .route("/payments/{id}", page(payments::show))
@@ -91,7 +88,6 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/charts", page(charts::show))
         .route("/endpoints/add", page(endpoints::ask_add))
         .route("/endpoints/{id}", page(endpoints::show))
-        .route("/endpoints/{id}/rotate", page(endpoints::ask_rotate))
         .route("/endpoints/{id}/remove", page(endpoints::ask_remove))
         .route("/keys", page(keys::list))
         .route("/keys/create", page(keys::ask_create))
@@ -168,10 +164,6 @@ async fn sign_out(write: Write<Reader>) -> Result<Response, Error> {
 /// Around every answer: whether the request is for this console, the deadline, and the headers that keep
 /// a page to itself.
 async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    let policy = match request.uri().path() {
-        LIVE => format!("{POLICY}; connect-src 'self'"),
-        _ => POLICY.to_owned(),
-    };
     let state = console.parts.journal.state();
     let mut answer = if !console.address.is_meant(request.uri(), request.headers()) {
         Error::Host.into_response()
@@ -203,5 +195,5 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
         ),
         (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
     ];
-    (headers, [(CONTENT_SECURITY_POLICY, policy)], answer).into_response()
+    (headers, [(CONTENT_SECURITY_POLICY, POLICY)], answer).into_response()
 }

@@ -11,7 +11,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     None,
     Text(String),
@@ -29,8 +29,14 @@ pub enum Cell {
 }
 
 /// A time. Without script it is shown in UTC.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(pub Timestamp);
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+/// What is further away than so many days is shown as a date.
+const DAYS: i64 = 60;
 
 impl Moment {
     /// RFC 3339.
@@ -44,6 +50,58 @@ impl Moment {
         let whole = exact.split('.').next().unwrap_or(&exact);
         format!("{} UTC", whole.replace('T', " "))
     }
+
+    /// How far it is from now, in the largest unit that fits: `3 min ago`, `in 2 h`. `console.js` says the same
+    /// later.
+    pub fn ago(self, now: Moment) -> String {
+        let seconds = (now.0.0 - self.0.0) / 1000;
+        let (number, unit) = match seconds.abs() {
+            far @ ..MINUTE => (far, "s"),
+            far @ MINUTE..HOUR => (far / MINUTE, "min"),
+            far if far < 2 * DAY => (far / HOUR, "h"),
+            far if far < DAYS * DAY => (far / DAY, "d"),
+            _ => return self.exact().chars().take_while(|it| *it != 'T').collect(),
+        };
+        if seconds < 0 {
+            format!("in {number} {unit}")
+        } else {
+            format!("{number} {unit} ago")
+        }
+    }
+}
+
+/// More characters than this of an id are not shown in a row.
+const LONGEST_ID: usize = 18;
+/// The same for other texts without a space, such as the domain of a shop.
+const LONGEST_WORD: usize = 32;
+/// A text with spaces and more characters than this is a sentence, which gets the space that is left of a row.
+const SENTENCE: usize = 20;
+
+/// JSON is read like a sentence, too.
+fn is_sentence(text: &str) -> bool {
+    let is_json = text.starts_with(['{', '[']);
+    (is_json || text.contains(char::is_whitespace)) && text.chars().count() > SENTENCE
+}
+
+/// A text that is too long for a row, without its middle. None when it fits, or is a sentence.
+fn brief(text: &str) -> Option<String> {
+    if is_sentence(text) {
+        return None;
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let is_id = text.contains(|it: char| it.is_ascii_digit())
+        && chars
+            .iter()
+            .all(|it| it.is_ascii_alphanumeric() || matches!(it, '-' | '_'));
+    let (most, head, tail) = if is_id {
+        (LONGEST_ID, 4, 8)
+    } else {
+        (LONGEST_WORD, 14, 12)
+    };
+    (chars.len() > most).then(|| {
+        let (head, tail) = (&chars[..head], &chars[chars.len() - tail..]);
+        head.iter().chain(&['…']).chain(tail).collect()
+    })
 }
 
 impl Cell {
@@ -85,6 +143,28 @@ impl Cell {
         Cell::link(id.to_string(), job(id))
     }
 
+    /// The text in full, if it is one.
+    pub fn whole(&self) -> Option<&str> {
+        match self {
+            Cell::Text(text) | Cell::Code(text) | Cell::Link { text, .. } => Some(text),
+            Cell::None | Cell::Number(_) | Cell::Time(_) | Cell::State(..) => None,
+        }
+    }
+
+    /// The text as a row shows it, when that is not all of it.
+    pub fn brief(&self) -> Option<String> {
+        self.whole().and_then(brief)
+    }
+
+    /// The class of its column's part in a row.
+    pub fn column(&self) -> &'static str {
+        match self {
+            Cell::Number(_) => "number",
+            _ if self.whole().is_some_and(is_sentence) => "sentence",
+            _ => "",
+        }
+    }
+
     pub fn json(&self) -> Value {
         match self {
             Cell::None => Value::Null,
@@ -101,13 +181,16 @@ impl Cell {
 
     /// What the page's script makes the same cell of (`console.js`).
     pub fn parts(&self) -> Value {
+        let brief = self.brief();
         match self {
             Cell::None => json!({"is": "none"}),
-            Cell::Text(text) => json!({"is": "text", "text": text}),
+            Cell::Text(text) => json!({"is": "text", "text": text, "brief": brief}),
             Cell::Number(number) => json!({"is": "text", "text": number.to_string()}),
-            Cell::Code(text) => json!({"is": "code", "text": text}),
-            Cell::Time(at) => json!({"is": "time", "exact": at.exact(), "text": at.utc()}),
-            Cell::Link { text, href } => json!({"is": "link", "text": text, "href": href}),
+            Cell::Code(text) => json!({"is": "code", "text": text, "brief": brief}),
+            Cell::Time(at) => json!({"is": "time", "exact": at.exact()}),
+            Cell::Link { text, href } => {
+                json!({"is": "link", "text": text, "brief": brief, "href": href})
+            }
             Cell::State(class, text) => json!({"is": "state", "class": class, "text": text}),
         }
     }

@@ -31,6 +31,8 @@ pub fn table() -> Writes {
         .add("/jobs/{id}/field", body::field)
         .add("/dead/requeue", dead::requeue)
         .add("/dead/discard", dead::discard)
+        .add("/dead/chosen/requeue", dead::requeue_chosen)
+        .add("/dead/chosen/discard", dead::discard_chosen)
         .add("/operations/{id}/stop", operations::stop)
         .add("/operations/{id}/resume", operations::resume)
         .add("/operations/{id}/undo", operations::undo)

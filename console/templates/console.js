@@ -1,17 +1,214 @@
-// Shows times in the viewer's zone. Their titles stay in UTC.
+// Times: in lists how far away, elsewhere in the viewer's zone. Titles have the exact time in both.
+const MINUTE = 60, HOUR = 3600, DAY = 86400;
+function ago(at) {
+  const seconds = Math.trunc((Date.now() - at) / 1000);
+  const far = Math.abs(seconds);
+  if (far >= 60 * DAY) return at.toLocaleDateString(undefined, { dateStyle: 'medium' });
+  const [number, unit] = far < MINUTE ? [far, 's'] : far < HOUR ? [far / MINUTE, 'min']
+    : far < 2 * DAY ? [far / HOUR, 'h'] : [far / DAY, 'd'];
+  return seconds < 0 ? `in ${Math.trunc(number)} ${unit}` : `${Math.trunc(number)} ${unit} ago`;
+}
 function local(time) {
   const at = new Date(time.dateTime);
-  if (!Number.isNaN(at.getTime())) {
-    time.textContent = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-  }
+  if (Number.isNaN(at.getTime())) return;
+  const exact = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+  if (time.className === 'ago') time.textContent = ago(at);
+  else if (time.className === 'clock') time.textContent = clock(at);
+  else time.textContent = exact;
+  if (!time.title.startsWith(exact)) time.title = `${exact} · ${time.title}`;
 }
-document.querySelectorAll('time[datetime]').forEach(local);
+function clock(at) {
+  const isToday = Math.abs(Date.now() - at) < DAY * 1000;
+  return isToday ? at.toLocaleTimeString(undefined, { timeStyle: 'short' })
+    : at.toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'short' });
+}
+const all = (root, selector, each) => root.querySelectorAll(selector).forEach(each);
+setInterval(() => all(document, 'time.ago', local), 15000);
+
+function element(name, text, className) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+// A button beside each shortened id.
+function copies(of) {
+  const button = element('button', '', 'copy');
+  button.type = 'button';
+  button.setAttribute('aria-label', `Copy ${of.dataset.copy}`);
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(of.dataset.copy);
+    button.classList.add('copied');
+    setTimeout(() => button.classList.remove('copied'), 1500);
+  });
+  of.after(button);
+}
+
+// Charts: the values under the pointer.
+function hover(figure) {
+  const plot = figure.querySelector('.plot');
+  const drawing = figure.querySelector('svg.chart');
+  const lines = [...figure.querySelectorAll('.legend [data-values]')]
+    .map(({ dataset }) => ({ name: dataset.name, values: dataset.values.split(',') }));
+  const steps = lines.length ? lines[0].values.length : 0;
+  const bars = [...figure.querySelectorAll('.bars a')];
+  const begin = Date.parse(figure.dataset.from), step = Number(figure.dataset.step);
+  const tip = element('p', '', 'tip');
+  tip.hidden = true;
+  plot.append(tip);
+  const count = steps || bars.length;
+  const under = (event) => {
+    const box = drawing.getBoundingClientRect();
+    const part = (event.clientX - box.left) / box.width;
+    return Math.min(count - 1, Math.max(0, steps ? Math.round(part * (count - 1)) : Math.floor(part * count)));
+  };
+  drawing.addEventListener('pointermove', (event) => {
+    const at = under(event);
+    const what = steps ? lines.map(({ name, values }) => `${name} ${values[at] || '–'}`).join(' · ')
+      : bars[at].querySelector('title').textContent;
+    tip.textContent = `${clock(new Date(begin + at * step))}: ${what}`;
+    tip.hidden = false;
+    const room = plot.clientWidth - tip.offsetWidth;
+    const x = event.clientX - plot.getBoundingClientRect().left + 12;
+    tip.style.left = `${Math.max(0, Math.min(room, x))}px`;
+  });
+  drawing.addEventListener('pointerleave', () => { tip.hidden = true; });
+  if (bars.length) drag(figure, drawing, bars, under, begin, step);
+}
+
+// The histogram: a drag over several bars lists what arrived then.
+function drag(figure, drawing, bars, under, begin, step) {
+  let from = null;
+  const range = (event) => [from, under(event)].sort((one, other) => one - other);
+  const mark = ([first, last]) => bars.forEach((bar, at) => {
+    bar.classList.toggle('dragged', at >= first && at <= last);
+  });
+  drawing.addEventListener('dragstart', (event) => event.preventDefault());
+  drawing.addEventListener('pointerdown', (event) => {
+    if (event.button === 0) from = under(event);
+  });
+  drawing.addEventListener('pointermove', (event) => { if (from !== null) mark(range(event)); });
+  addEventListener('pointerup', (event) => {
+    if (from === null) return;
+    const [first, last] = range(event);
+    from = null;
+    mark([1, 0]);
+    if (first === last) return;
+    const query = new URLSearchParams(figure.dataset.base);
+    query.set('from', new Date(begin + first * step).toISOString());
+    query.set('until', new Date(begin + (last + 1) * step).toISOString());
+    location.search = query;
+  });
+  drawing.addEventListener('click', (event) => {
+    if (event.detail && bars.filter((bar) => bar.classList.contains('dragged')).length > 1) event.preventDefault();
+  });
+}
+
+// What a page and the panel have in common.
+function enliven(root) {
+  all(root, 'time[datetime]', local);
+  all(root, '[data-copy]', copies);
+  all(root, 'figure[data-from]', hover);
+}
+enliven(document);
+
+// The panel: on a wide window a row opens beside its list. Escape closes it, and the arrows go to the next row.
+const panel = document.getElementById('panel');
+let shownRow = null;
+function close() {
+  if (!panel || panel.hidden) return;
+  panel.hidden = true;
+  panel.replaceChildren();
+  shownRow?.classList.remove('shown');
+  shownRow?.querySelector('a.open')?.focus();
+  shownRow = null;
+}
+function open(row, link) {
+  const asked = new XMLHttpRequest();
+  asked.open('GET', link.href);
+  asked.responseType = 'document';
+  asked.onerror = () => { location.href = link.href; };
+  asked.onload = () => {
+    const main = asked.response?.querySelector('#content');
+    if (asked.status !== 200 || !main) {
+      location.href = link.href;
+      return;
+    }
+    const ways = element('p', '', 'panel-ways');
+    const page = element('a', 'Open as a page');
+    page.href = link.href;
+    const shut = element('button', 'Close', 'plain');
+    shut.type = 'button';
+    shut.addEventListener('click', close);
+    ways.append(page, shut);
+    // The page's own address is that of its list, so links within the page lead to the page itself.
+    all(main, 'a[href^="?"], a[href^="#"]', (it) => {
+      it.href = new URL(it.getAttribute('href'), link.href).href;
+    });
+    // A document cannot have two elements of one id.
+    all(main, '[id]', (it) => { if (document.getElementById(it.id)) it.removeAttribute('id'); });
+    panel.replaceChildren(ways, ...main.childNodes);
+    panel.hidden = false;
+    panel.scrollTop = 0;
+    enliven(panel);
+    shownRow?.classList.remove('shown');
+    shownRow = row;
+    row.classList.add('shown');
+    panel.focus();
+  };
+  asked.send();
+}
+document.addEventListener('click', (event) => {
+  const link = event.target.closest('main a.open');
+  if (!link || innerWidth < 1200 || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  open(link.closest('tr'), link);
+});
+
+// Keys: / searches, Escape closes the panel, the arrows go through the rows while it is open.
+document.addEventListener('keydown', (event) => {
+  const isTyping = event.target.closest('input, select, textarea');
+  if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    document.getElementById('q')?.focus();
+  } else if (event.key === 'Escape') {
+    close();
+  } else if (shownRow && !isTyping && (event.key === 'ArrowDown' || event.key === 'ArrowUp')) {
+    const next = event.key === 'ArrowDown' ? shownRow.nextElementSibling : shownRow.previousElementSibling;
+    const link = next?.querySelector('a.open');
+    if (link) {
+      event.preventDefault();
+      open(next, link);
+    }
+  }
+});
+
+// Rows that can be chosen: how many are, and all of the page at once.
+const choose = document.querySelector('form.choose');
+if (choose) {
+  const boxes = [...choose.querySelectorAll('tbody .pick input')];
+  const whole = document.createElement('input');
+  whole.type = 'checkbox';
+  whole.setAttribute('aria-label', 'Choose all rows of this page');
+  choose.querySelector('thead .pick')?.append(whole);
+  const say = () => {
+    const chosen = boxes.filter((box) => box.checked).length;
+    choose.querySelector('.chosen').textContent = `${chosen} chosen:`;
+    whole.checked = chosen === boxes.length;
+  };
+  whole.addEventListener('change', () => {
+    boxes.forEach((box) => { box.checked = whole.checked; });
+    say();
+  });
+  choose.addEventListener('change', say);
+}
 
 // The live view: rows as they come. Texts that others wrote become texts of nodes and nothing else.
 const live = document.getElementById('live');
 if (live) {
   const body = live.querySelector('tbody');
-  const columns = [...live.querySelectorAll('thead th')].map((column) => column.textContent);
+  const columns = [...live.querySelectorAll('thead th')].map((column) => [column.textContent, column.className]);
   const state = document.getElementById('live-state');
   const pause = document.getElementById('live-pause');
   const leftOut = document.getElementById('live-left-out');
@@ -23,28 +220,29 @@ if (live) {
   let again = 0;
   let isFresh = true;
 
-  const element = (name, text, className) => {
-    const made = document.createElement(name);
-    made.textContent = text;
-    if (className) made.className = className;
+  const short = (made, { text, brief }) => {
+    if (brief) {
+      made.textContent = brief;
+      made.title = text;
+      made.dataset.copy = text;
+    }
     return made;
   };
   const node = (part) => {
     switch (part.is) {
-      case 'text': return document.createTextNode(part.text);
-      case 'code': return element('code', part.text);
+      case 'text': return short(element('span', part.text), part);
+      case 'code': return short(element('code', part.text), part);
       case 'state': return element('span', part.text, `state ${part.class}`);
       case 'link': {
         const link = element('a', part.text);
         // The server gives paths alone; nothing else is made a link.
         if (part.href.startsWith('/') && !part.href.startsWith('//')) link.setAttribute('href', part.href);
-        return link;
+        return short(link, part);
       }
       case 'time': {
-        const time = element('time', part.text);
+        const time = element('time', '', 'ago');
         time.dateTime = part.exact;
         time.title = part.exact;
-        local(time);
         return time;
       }
       default: {
@@ -59,10 +257,13 @@ if (live) {
     const row = document.createElement('tr');
     cells.forEach((part, at) => {
       const cell = document.createElement('td');
-      cell.dataset.column = columns[at];
+      [cell.dataset.column, cell.className] = columns[at];
       cell.append(node(part));
       row.append(cell);
     });
+    // The last link leads to what the row is about.
+    [...row.querySelectorAll('a')].pop()?.classList.add('open');
+    enliven(row);
     const known = job && rows.get(job);
     if (known) {
       known.replaceWith(row);
@@ -80,13 +281,13 @@ if (live) {
     }
   };
   const say = (text) => { state.textContent = text; };
-  const close = () => {
+  const hangUp = () => {
     clearTimeout(again);
     if (source) source.close();
     source = null;
   };
   const connect = () => {
-    close();
+    hangUp();
     again = 0;
     const address = new URL(live.dataset.events, document.baseURI);
     if (last) address.searchParams.set('after', last);
@@ -102,7 +303,7 @@ if (live) {
       say('The connection is lost; trying again.');
       // A browser tries again by itself, but not after an answer that is no stream.
       if (source.readyState !== EventSource.CLOSED) return;
-      close();
+      hangUp();
       failures += 1;
       if (failures < 10) again = setTimeout(connect, 3000 * failures);
       else say('The connection is lost. Load the page again.');
@@ -118,7 +319,7 @@ if (live) {
     });
     source.addEventListener('left_out', () => { leftOut.hidden = false; });
     source.addEventListener('ended', () => {
-      close();
+      hangUp();
       pause.hidden = true;
       say('The session has ended. Load the page again to sign in.');
     });
@@ -127,7 +328,7 @@ if (live) {
   pause.hidden = false;
   pause.addEventListener('click', () => {
     if (source || again) {
-      close();
+      hangUp();
       again = 0;
       pause.textContent = 'Go on';
       say('Paused. What comes meanwhile is shown when you go on.');

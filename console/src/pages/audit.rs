@@ -12,15 +12,17 @@ use crate::shown::Cell;
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let before = visit.query.maybe("before")?.unwrap_or(i64::MAX);
     let entries = audit::before(visit.db(), before, PAGE_ROWS).await?;
-    let table = entries.table(&[
-        ("Number", &|it| Cell::Number(it.number)),
-        ("At", &|it| Cell::time(it.at)),
-        ("Who", &|it| Cell::text(it.actor.as_str())),
-        ("What", &|it| Cell::text(it.action.as_str())),
-        ("About", &|it| Cell::code(it.object_id.as_str())),
-        ("Shop", &|it| Cell::maybe(it.shop.as_deref())),
-        ("Details", &|it| Cell::text(it.details.to_string())),
-    ]);
+    let table = entries
+        .table(&[
+            ("Number", &|it| Cell::Number(it.number)),
+            ("At", &|it| Cell::time(it.at)),
+            ("Who", &|it| Cell::text(it.actor.as_str())),
+            ("What", &|it| Cell::text(it.action.as_str())),
+            ("About", &|it| Cell::code(it.object_id.as_str())),
+            ("Shop", &|it| Cell::maybe(it.shop.as_deref())),
+            ("Details", &|it| Cell::text(it.details.to_string())),
+        ])
+        .lesser(&["Number"]);
     let is_full = entries.len() >= super::PAGE;
     let last = entries.last().map(|it| ("before", it.number.to_string()));
     let listing = Listing {

@@ -6,8 +6,8 @@ use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::operator_view;
 use operators::fields::{self, NotShown, Reason};
-use store::deliveries;
-use store::jobs;
+use store::jobs::Summary;
+use store::{deliveries, sql};
 use uuid::Uuid;
 
 use crate::access::{Privacy, Reader, Visit, Write};
@@ -15,37 +15,40 @@ use crate::error::Error;
 use crate::frame::Frame;
 use crate::shown;
 
-#[derive(Template)]
-#[template(path = "body.html")]
-struct BodyPage<'a> {
-    frame: Frame<'a>,
-    id: Uuid,
-    kind: &'a str,
+/// More bytes than this of a body are left to the command.
+const MOST: usize = 256 * 1024;
+
+/// What is shown of a body.
+#[derive(Default)]
+pub struct Body {
+    pub id: Uuid,
     /// None when it is not kept any more.
-    text: Option<&'a str>,
+    pub text: Option<String>,
+    pub is_cut: bool,
     /// The reasons to choose from, for those who may see a field as it came.
-    reasons: Option<[Reason; 4]>,
+    pub reasons: Option<[Reason; 4]>,
 }
 
-pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let id = visit.id()?;
-    let job = jobs::show(visit.db(), id).await?;
-    let job = job.ok_or(Error::Unknown("job"))?;
-    let body = deliveries::body(visit.db(), id).await?;
-    let body = body.filter(|body| !body.is_empty());
-    let text = body.map(|body| {
-        let view = operator_view(&job.kind, job.source == "internal", &body);
-        // The alternate form of a value is its JSON over several lines.
-        format!("{view:#}")
-    });
-    let page = BodyPage {
-        frame: Frame::of(&visit, "/deliveries"),
-        id,
-        kind: &job.kind,
-        text: text.as_deref(),
-        reasons: (text.is_some() && visit.may(Role::Privacy)).then_some(Reason::ALL),
-    };
-    Ok(Html(page.to_string()).into_response())
+impl Body {
+    pub async fn of(visit: &Visit<Reader>, job: &Summary) -> sql::Result<Self> {
+        let body = deliveries::body(visit.db(), job.id).await?;
+        let body = body.filter(|body| !body.is_empty());
+        let mut text = body.map(|body| {
+            let view = operator_view(&job.kind, job.source == "internal", &body);
+            // The alternate form of a value is its JSON over several lines.
+            format!("{view:#}")
+        });
+        let is_cut = text.as_ref().is_some_and(|text| text.len() > MOST);
+        if let Some(text) = text.as_mut().filter(|_| is_cut) {
+            text.truncate(text.floor_char_boundary(MOST));
+        }
+        Ok(Body {
+            id: job.id,
+            reasons: (text.is_some() && visit.may(Role::Privacy)).then_some(Reason::ALL),
+            text,
+            is_cut,
+        })
+    }
 }
 
 #[derive(Template)]

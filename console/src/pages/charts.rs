@@ -129,8 +129,20 @@ pub struct Part {
 pub struct Chart {
     pub id: &'static str,
     pub title: &'static str,
-    pub about: String,
+    pub axis: Axis,
     pub lines: Vec<Line>,
+}
+
+/// What stands at the sides of a drawing.
+pub struct Axis {
+    most: i64,
+    /// At the top and in the middle; the bottom is 0.
+    pub top: String,
+    pub middle: String,
+    pub from: Moment,
+    pub until: Moment,
+    /// The milliseconds of a step.
+    pub step: i64,
 }
 
 pub struct Line {
@@ -138,17 +150,40 @@ pub struct Line {
     pub name: &'static str,
     pub last: String,
     pub highest: String,
-    /// The points of each piece that has no gap.
+    /// The value of each step, with commas between; nothing where there is none.
+    pub values: String,
+    /// The points of each piece that has no gap. None for a line that is always 0.
     pub pieces: Vec<String>,
 }
+
+/// How many deliveries were accepted in each step of a span. Each bar leads to those of its step.
+pub struct Histogram {
+    pub bars: Vec<Bar>,
+    pub axis: Axis,
+    pub each: &'static str,
+    pub name: &'static str,
+    /// The query of the list without a time.
+    pub base: String,
+    /// The other spans: their names, and the ways there.
+    pub others: Vec<(&'static str, String)>,
+}
+
+pub struct Bar {
+    pub at: usize,
+    pub height: i64,
+    pub class: &'static str,
+    pub title: String,
+    pub href: String,
+}
+
+/// The width of a bar.
+pub const BAR: usize = 10;
 
 #[derive(Template)]
 #[template(path = "charts.html")]
 struct ChartsPage<'a> {
     frame: Frame<'a>,
     parts: &'a [Part],
-    width: usize,
-    height: i64,
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -175,8 +210,6 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let page = ChartsPage {
         frame: Frame::of(&visit, "/charts"),
         parts: &parts,
-        width: WIDTH,
-        height: HEIGHT,
     };
     Ok(Html(page.to_string()).into_response())
 }
@@ -186,6 +219,86 @@ pub async fn hour(visit: &Visit<Reader>) -> Result<Part, Error> {
     let (span, now) = (&SPANS[0], visit.now());
     let measured = measures::since(visit.db(), from(span, now)).await?;
     Ok(part(span, now, &measured))
+}
+
+/// The deliveries of the span that the query names. `from` and `until` are the time that the list shows.
+pub async fn histogram(
+    visit: &Visit<Reader>,
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+) -> Result<Histogram, Error> {
+    let now = visit.now();
+    let wanted = visit.query.get("span");
+    let span = SPANS.iter().find(|it| it.id == wanted).unwrap_or(&SPANS[0]);
+    let measured = measures::since(visit.db(), self::from(span, now)).await?;
+    let steps = numbers(span, now, &measured).steps;
+    let accepted: Vec<(Timestamp, i64)> = steps
+        .iter()
+        .map(|(at, values)| (*at, values[0].unwrap_or_default()))
+        .collect();
+    let axis = Axis::of(
+        span,
+        now,
+        accepted.iter().map(|(_, count)| *count).max(),
+        "",
+    );
+    let base = visit.query.without(&["from", "until", "before", "done"]);
+    let bar = |(at, (begin, count)): (usize, &(Timestamp, i64))| {
+        let end = begin.plus(span.step);
+        let is_chosen =
+            from.is_none_or(|from| *begin >= from) && until.is_none_or(|until| end <= until);
+        let mut query = form_urlencoded::Serializer::for_suffix(base.clone(), 1);
+        query.append_pair("from", &begin.to_string());
+        Bar {
+            at: at * BAR,
+            height: count * HEIGHT / axis.most,
+            class: if is_chosen { "chosen" } else { "other" },
+            title: format!("{} accepted", bounded(*count, i64::MAX)),
+            href: query.append_pair("until", &end.to_string()).finish(),
+        }
+    };
+    let others = SPANS.iter().filter(|it| it.id != span.id);
+    Ok(Histogram {
+        bars: accepted.iter().enumerate().map(bar).collect(),
+        axis,
+        each: span.each,
+        name: span.name,
+        others: others
+            .map(|it| (it.name, visit.query.with("span", it.id)))
+            .collect(),
+        base,
+    })
+}
+
+impl Axis {
+    fn of(span: &Span, now: Timestamp, highest: Option<i64>, unit: &str) -> Self {
+        let most = round(highest.unwrap_or_default());
+        let shown = |value: i64| format!("{}{unit}", bounded(value, i64::MAX));
+        Axis {
+            most,
+            top: shown(most),
+            middle: if most > 1 {
+                shown(most / 2)
+            } else {
+                String::new()
+            },
+            from: Moment(from(span, now)),
+            until: Moment(measures::begin(now, span.step)),
+            step: i64::try_from(span.step.as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// The least number that is not below this one, has one digit that is not 0, and can be halved. At least 1.
+fn round(highest: i64) -> i64 {
+    let mut unit: i64 = 1;
+    loop {
+        let fits = [1, 2, 4, 6, 8].map(|it| it * unit);
+        match fits.into_iter().find(|it| *it >= highest) {
+            Some(most) => return most,
+            None => unit = unit.saturating_mul(10),
+        }
+    }
 }
 
 /// When a span begins. It ends with the last step that is over.
@@ -264,13 +377,13 @@ fn part(span: &Span, now: Timestamp, measured: &[Measure]) -> Part {
         until: Moment(measures::begin(now, span.step)),
         charts: DRAWINGS
             .iter()
-            .map(|it| chart(it, span, &numbers))
+            .map(|it| chart(it, span, now, &numbers))
             .collect(),
         table: table(&numbers),
     }
 }
 
-fn chart(drawing: &Drawing, span: &Span, numbers: &Numbers) -> Chart {
+fn chart(drawing: &Drawing, span: &Span, now: Timestamp, numbers: &Numbers) -> Chart {
     let columns = drawing.columns;
     let of = |column: usize| {
         numbers
@@ -278,32 +391,36 @@ fn chart(drawing: &Drawing, span: &Span, numbers: &Numbers) -> Chart {
             .iter()
             .map(move |(_, values)| values[column - 1])
     };
-    let highest = columns
-        .iter()
-        .flat_map(|(column, _)| of(*column))
-        .flatten()
-        .max();
-    let highest = highest.unwrap_or_default();
+    let all = columns.iter().flat_map(|(column, _)| of(*column)).flatten();
+    let axis = Axis::of(span, now, all.max(), drawing.unit);
     let shown = |value: Option<i64>| match value {
         Some(value) => format!("{}{}", bounded(value, i64::MAX), drawing.unit),
         None => "nothing".to_owned(),
     };
-    let line = |(nth, (column, name)): (usize, &(usize, &'static str))| Line {
-        class: format!("line{nth}"),
-        name,
-        last: shown(of(*column).next_back().flatten()),
-        highest: shown(of(*column).flatten().max()),
-        pieces: pieces(&of(*column).collect::<Vec<_>>(), highest),
+    let line = |(nth, (column, name)): (usize, &(usize, &'static str))| {
+        let values: Vec<Option<i64>> = of(*column).collect();
+        let text = values
+            .iter()
+            .map(|it| it.map_or_else(String::new, |it| it.to_string()));
+        let is_flat = values.iter().all(|it| it.is_none_or(|it| it == 0));
+        Line {
+            class: format!("line{nth}"),
+            name,
+            last: shown(values.last().copied().flatten()),
+            highest: shown(values.iter().copied().flatten().max()),
+            values: text.collect::<Vec<_>>().join(","),
+            pieces: if is_flat {
+                Vec::new()
+            } else {
+                pieces(&values, axis.most)
+            },
+        }
     };
     Chart {
         id: drawing.id,
         title: drawing.title,
-        about: format!(
-            "By {}. The top of the chart is {}.",
-            span.each,
-            shown(Some(highest.max(1)))
-        ),
         lines: columns.iter().enumerate().map(line).collect(),
+        axis,
     }
 }
 

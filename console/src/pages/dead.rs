@@ -5,34 +5,47 @@ use axum::response::Response;
 use domain::api_key::Role;
 use domain::time::Timestamp;
 use operators::operations as flow;
-use store::jobs::LOOKED_THROUGH;
 use store::jobs::ended::{self, Filter};
 use store::jobs::operate::Action;
+use store::jobs::{LOOKED_THROUGH, Summary};
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::listing::{Listing, Rows as _};
+use crate::listing::{Chosen, Listing, Rows as _, Table};
 
 use crate::pages::deliveries::field;
-use crate::pages::{PAGE, cursor, from_cursor};
+use crate::pages::{PAGE, cursor, from_cursor, job};
 use crate::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let filter = filter(&visit.query)?;
     let after = cursor(&visit.query)?;
     let page = ended::page(visit.db(), &filter, after, PAGE).await?;
-    let table = page.rows.table(&[
-        ("Died", &|job| Cell::maybe_time(job.finished_at)),
-        ("Kind", &|job| Cell::text(job.kind.as_str())),
-        ("Last error", &|job| Cell::maybe(job.last_error.as_deref())),
-        ("Attempts", &|job| Cell::Number(job.attempts)),
-        ("About", &|job| Cell::maybe(job.object_id.as_deref())),
-        ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
-        ("Job", &|job| Cell::job(job.id)),
-    ]);
+    let mut table = page
+        .rows
+        .table(&[
+            ("Died", &|job| Cell::maybe_time(job.finished_at)),
+            ("Kind", &|job| Cell::text(job.kind.as_str())),
+            ("Last error", &|job| Cell::maybe(job.last_error.as_deref())),
+            ("Attempts", &|job| Cell::Number(job.attempts)),
+            ("About", &|job| Cell::maybe(job.object_id.as_deref())),
+            ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
+            ("Job", &|job| Cell::job(job.id)),
+        ])
+        .lesser(&["Attempts"]);
+    if visit.may(Role::Operator) {
+        let chosen = page.rows.iter();
+        let seen = |job: &Summary| {
+            job.finished_at
+                .map_or_else(String::new, |at| at.0.to_string())
+        };
+        table.chosen = chosen
+            .map(|job| (format!("{CHOSEN}{}", job.id), seen(job)))
+            .collect();
+    }
     let note = page.is_cut.then(|| {
         let most = bounded(LOOKED_THROUGH, i64::MAX);
         format!("At most {most} dead jobs are looked through for one page; older ones are on the next page.")
@@ -62,11 +75,93 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         } else {
             acts(&visit, &filter)
         },
+        chosen: Some(Chosen {
+            buttons: vec![
+                ("/dead/chosen/requeue", "Requeue"),
+                ("/dead/chosen/discard", "Discard .."),
+            ],
+        }),
         empty: "No dead job matches.",
         note,
         next: page.next.map(from_cursor),
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
+}
+
+/// With this begin the names of the fields that choose a job.
+const CHOSEN: &str = "job-";
+
+/// The jobs that somebody has chosen, at least one, each with when it had died as the page showed it.
+fn chosen(fields: &Fields) -> Result<Vec<(Uuid, Timestamp)>, Error> {
+    let read = |(id, seen): (&str, &str)| {
+        let seen = seen.parse().map_err(|_| Error::Fields)?;
+        Ok((
+            Uuid::parse_str(id).map_err(|_| Error::Fields)?,
+            Timestamp(seen),
+        ))
+    };
+    let chosen: Vec<_> = fields
+        .beginning(CHOSEN)
+        .map(read)
+        .collect::<Result<_, Error>>()?;
+    if chosen.is_empty() {
+        return Err(Error::impossible("choose at least one job"));
+    }
+    Ok(chosen)
+}
+
+pub async fn requeue_chosen(write: Write<Operator>) -> Result<Response, Error> {
+    to_chosen(&write, Action::Requeue, Done::ChosenRequeued).await
+}
+
+/// Asks before it does it.
+pub async fn discard_chosen(write: Write<Operator>) -> Result<Response, Error> {
+    if write.fields.get("sure").is_empty() {
+        return Ok(ask_chosen(&write, &chosen(&write.fields)?));
+    }
+    to_chosen(&write, Action::Discard, Done::ChosenDiscarded).await
+}
+
+/// Does it to the jobs that were chosen, each by itself.
+async fn to_chosen(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
+    let chosen = chosen(&write.fields)?;
+    let mut changed = 0;
+    for (id, seen) in &chosen {
+        changed += usize::from(job::operate(write, *id, *seen, action).await?);
+    }
+    let is_all = changed == chosen.len();
+    Ok(act::see(
+        "/dead",
+        if is_all { done } else { Done::SomeChanged },
+    ))
+}
+
+fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response {
+    let mut table = Table::new(&["Died", "Job"]);
+    for (id, seen) in chosen {
+        table.row(vec![Cell::time(*seen), Cell::job(*id)]);
+    }
+    let jobs = chosen
+        .iter()
+        .map(|(id, seen)| (format!("{CHOSEN}{id}"), seen.0.to_string()));
+    let count = bounded(i64::try_from(chosen.len()).unwrap_or(i64::MAX), i64::MAX);
+    let noun = if chosen.len() == 1 { "job" } else { "jobs" };
+    let ids: Vec<String> = chosen.iter().map(|(id, _)| id.to_string()).collect();
+    Question {
+        here: "/dead",
+        title: format!("Discard {count} {noun} for good?"),
+        about: about(Action::Discard, 1, false)[..1].to_vec(),
+        tables: vec![("Which jobs", table)],
+        to: Some("/dead/chosen/discard".to_owned()),
+        label: "Discard them for good",
+        fields: vec![("sure", "yes".to_owned())],
+        chosen: jobs.collect(),
+        back: "/dead".to_owned(),
+        command: format!("waybill dead discard {}", ids.join(" ")),
+        ..Question::default()
+    }
+    .answer(write)
 }
 
 /// Which jobs the fields of a list or of a form name.
@@ -203,6 +298,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         }],
         back: format!("/dead?{}", query(&filter)),
         command: command(action, &filter, Some(died_until)),
+        ..Question::default()
     };
     Ok(question.answer(visit))
 }

@@ -3,6 +3,7 @@
 
 use axum::response::Response;
 use domain::job::{JobId, Source};
+use domain::time::Timestamp;
 use server::deliveries::{Line, Outcome};
 use store::jobs::LOOKED_THROUGH;
 use store::jobs::arrived::{self, Arrived};
@@ -11,7 +12,7 @@ use store::refused_deliveries::why;
 use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::listing::{Filter, Listing, Table};
-use crate::pages::PAGE;
+use crate::pages::{PAGE, charts};
 use crate::shown::{self, Cell};
 
 /// The columns of a list of deliveries.
@@ -20,7 +21,7 @@ pub const COLUMNS: [&str; 8] = [
 ];
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let filter = filter(&visit);
+    let filter = filter(&visit)?;
     let before = visit.query.maybe("before")?.unwrap_or(JobId::max());
     let page = arrived::page(visit.db(), &filter, before, PAGE).await?;
     let note = page.is_cut.then(|| {
@@ -38,31 +39,44 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             command = format!("{command} {option} '{}'", value.replace('\'', ""));
         }
     }
+    let is_page = visit.query.get("format").is_empty();
+    let histogram = charts::histogram(&visit, filter.from, filter.until);
     let listing = Listing {
         here: "/deliveries",
         title: "Deliveries",
         about: "What was accepted, the newest first. A duplicate is answered and leaves no row.",
         command,
-        filters: filters(&filter),
+        filters: filters(&filter).into_iter().chain(times(&filter)).collect(),
+        histogram: if is_page { histogram.await.ok() } else { None },
         table: table(&page.rows),
-        acts: Vec::new(),
         empty: "No delivery matches.",
         note,
         next: page.next.map(|id| ("before", id.to_string())),
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
 
 /// The filter that the query of a page has.
-pub fn filter<R>(visit: &Visit<R>) -> arrived::Filter {
+pub fn filter<R>(visit: &Visit<R>) -> Result<arrived::Filter, Error> {
     let given = |name| visit.query.get(name).to_owned();
-    arrived::Filter {
+    let time = |name| {
+        let wrong = |_| {
+            Error::impossible(format!(
+                "{name} must be a time such as 2027-01-15T08:00:00Z"
+            ))
+        };
+        visit.query.maybe::<Timestamp>(name).map_err(wrong)
+    };
+    Ok(arrived::Filter {
         source: given("source"),
         kind: given("topic"),
         shop: given("shop").to_ascii_lowercase(),
         connection: given("connection"),
         state: given("state"),
-    }
+        from: time("from")?,
+        until: time("until")?,
+    })
 }
 
 /// The fields of the filter.
@@ -74,7 +88,7 @@ pub fn filters(filter: &arrived::Filter) -> Vec<Filter> {
             &filter.source,
             &["storefront", "payment"],
         ),
-        field("topic", "Topic, with * for any text", &filter.kind, &[]),
+        field("topic", "Topic, * for any", &filter.kind, &[]),
         field("shop", "Shop", &filter.shop, &[]),
         field("connection", "Connection", &filter.connection, &[]),
         field(
@@ -86,8 +100,17 @@ pub fn filters(filter: &arrived::Filter) -> Vec<Filter> {
     ]
 }
 
+/// The fields of a time. The live list has none.
+fn times(filter: &arrived::Filter) -> [Filter; 2] {
+    let text = |at: Option<Timestamp>| at.map_or_else(String::new, |at| at.to_string());
+    [
+        field("from", "From (UTC)", &text(filter.from), &[]),
+        field("until", "Until (UTC)", &text(filter.until), &[]),
+    ]
+}
+
 pub fn table(deliveries: &[Arrived]) -> Table {
-    let mut table = Table::new(&COLUMNS);
+    let mut table = Table::new(&COLUMNS).lesser(&["Took", "Delivery"]);
     for delivery in deliveries {
         table.row(row(&Line::now(delivery)));
     }

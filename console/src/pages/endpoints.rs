@@ -119,11 +119,19 @@ fn acts(visit: &Visit<Reader>, it: &Endpoint) -> Vec<Act> {
             false,
         ));
     }
-    acts.push(act(
-        "Give it another secret. A page asks first.",
-        "Another secret",
-        "rotate",
-        true,
+    // The answer to the first press is the only one that shows a secret.
+    let seen = it.former_secret_until.map_or(0, |at| at.0);
+    acts.push(Act::of(
+        visit,
+        Role::Operator,
+        "Give it another secret, which the answer shows once. The present one signs too for a day, so that your system \
+         can take the new one without losing anything.",
+        Button::does(
+            "Another secret",
+            format!("{}/rotate", page(it.id)),
+            vec![("seen", seen.to_string())],
+        ),
+        format!("waybill endpoints rotate {}", it.id),
     ));
     acts.push(act(
         "Remove it for good, and what waits for it. A page asks first.",
@@ -242,33 +250,6 @@ async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<R
     let is_changed = changed.map_err(refused)?;
     let done = if is_changed { done } else { Done::Changed };
     Ok(act::see(&page(id), done))
-}
-
-pub async fn ask_rotate(visit: Visit<Operator>) -> Result<Response, Error> {
-    let it = named(&visit).await?;
-    let until = it.former_secret_until.map_or(0, |at| at.0);
-    let question = Question {
-        here: HERE,
-        title: "Give this endpoint another secret?".to_owned(),
-        about: vec![
-            "The answer shows the new secret, once. The present one signs too for a day, so that your \
-             system can take the new one without losing anything.",
-        ],
-        facts: vec![
-            ("Endpoint", Cell::text(it.url.as_str())),
-            (
-                "The former secret signs until",
-                Cell::maybe_time(it.former_secret_until),
-            ),
-        ],
-        to: Some(format!("{}/rotate", page(it.id))),
-        label: "Make another secret",
-        fields: vec![("seen", until.to_string())],
-        back: page(it.id),
-        command: format!("waybill endpoints rotate {}", it.id),
-        ..Question::default()
-    };
-    Ok(question.answer(&visit))
 }
 
 pub async fn rotate(write: Write<Operator>) -> Result<Response, Error> {

@@ -17,17 +17,20 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let after = cursor(&visit.query)?;
     let since = visit.now().minus(FAILED);
     let page = retried::page(visit.db(), since, kind, after, PAGE).await?;
-    let table = page.rows.table(&[
-        ("Failed", &|job| Cell::time(job.failed_at)),
-        ("Kind", &|job| Cell::text(job.kind.as_str())),
-        ("Last error", &|job| Cell::text(job.error.as_str())),
-        ("Answer", &|job| job.status.map_or(Cell::None, Cell::Number)),
-        ("Attempts", &|job| Cell::Number(job.attempts)),
-        ("Runs again", &|job| Cell::time(job.run_at)),
-        ("About", &|job| Cell::maybe(job.object_id.as_deref())),
-        ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
-        ("Job", &|job| Cell::job(job.job)),
-    ]);
+    let table = page
+        .rows
+        .table(&[
+            ("Failed", &|job| Cell::time(job.failed_at)),
+            ("Kind", &|job| Cell::text(job.kind.as_str())),
+            ("Last error", &|job| Cell::text(job.error.as_str())),
+            ("Answer", &|job| job.status.map_or(Cell::None, Cell::Number)),
+            ("Attempts", &|job| Cell::Number(job.attempts)),
+            ("Runs again", &|job| Cell::time(job.run_at)),
+            ("About", &|job| Cell::maybe(job.object_id.as_deref())),
+            ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
+            ("Job", &|job| Cell::job(job.job)),
+        ])
+        .lesser(&["Answer", "Attempts"]);
     let note = page.is_cut.then(|| {
         let most = bounded(LOOKED_THROUGH, i64::MAX);
         format!(
@@ -46,10 +49,10 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         command,
         filters: vec![field("kind", "Kind, with * for any text", kind, &[])],
         table,
-        acts: Vec::new(),
         empty: "No job that failed within the last hour is tried again.",
         note,
         next: page.next.map(from_cursor),
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

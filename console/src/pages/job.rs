@@ -1,9 +1,8 @@
-//! One job: a delivery or a call, its attempts, and what followed from the same delivery. Its body has a
-//! page of its own. And what an operator does to it.
+//! One job: a delivery or a call, its attempts, what followed from the same delivery, its headers and its body. And what an operator does to it.
 
 use axum::response::Response;
 use domain::api_key::Role;
-use domain::job::State;
+use domain::job::{JobId, State};
 use domain::time::Timestamp;
 use domain::trace::TraceId;
 use operators::advice;
@@ -17,6 +16,8 @@ use store::{events, jobs, traces};
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Question};
 use crate::error::Error;
+use crate::listing::Table;
+use crate::pages::body::Body;
 use crate::pages::object::{self, Object};
 use crate::shown::{self, Cell};
 
@@ -77,23 +78,42 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
                 "Bytes of the body",
                 job.body_bytes.map_or(Cell::None, Cell::Number),
             ),
-            (
-                "Body",
-                if job.body_bytes.is_some() {
-                    Cell::link("Show it without personal data", format!("/jobs/{id}/body"))
-                } else {
-                    Cell::None
-                },
-            ),
             ("Request", Cell::maybe_code(job.trace.as_deref())),
             ("Job", Cell::code(id.to_string())),
         ],
         chains: object::chains(&visit, &jobs, &events).await?,
+        tables: if is_delivery {
+            vec![("Headers", headers(&job))]
+        } else {
+            Vec::new()
+        },
+        body: Some(Body::of(&visit, &job).await?),
         acts: acts(&visit, &job),
         commands: commands(&job),
         ..Object::default()
     };
     Ok(object.answer(&visit))
+}
+
+/// What a delivery's headers said, by what they say. The others are not kept.
+fn headers(job: &jobs::Summary) -> Table {
+    let mut table = Table::new(&["Header", "Value"]);
+    let signature = if job.source == "reconciled" {
+        "none: it was found at the provider, and did not come by itself"
+    } else {
+        "right; the signature itself is not kept"
+    };
+    for (name, value) in [
+        ("Topic or type", Some(job.kind.as_str())),
+        ("Shop", job.shop.as_deref()),
+        ("Id of the delivery", job.external_id.as_deref()),
+        ("API version", job.api_version.as_deref()),
+        ("Request id", job.trace.as_deref()),
+        ("Signature", Some(signature)),
+    ] {
+        table.row(vec![Cell::text(name), Cell::maybe(value)]);
+    }
+    table
 }
 
 /// When the job ended or is due, as the page shows it: what is done to it is done to this state alone.
@@ -158,22 +178,15 @@ fn commands(job: &jobs::Summary) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The job that a write is about, and when it had ended or was due as the page showed it.
-async fn meant(write: &Write<Operator>) -> Result<(jobs::Summary, Timestamp), Error> {
-    let id = write.id()?;
-    let seen = write.fields.read("seen")?;
-    let job = jobs::show(&write.parts().db, id).await?;
-    Ok((job.ok_or(Error::Unknown("job"))?, Timestamp(seen)))
-}
-
 pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
-    let (job, seen) = meant(&write).await?;
+    let (id, seen) = (write.id()?, Timestamp(write.fields.read("seen")?));
     let (db, bus) = (&write.parts().db, &write.parts().bus);
-    let page = shown::job(job.id);
-    let made = run_now::run_now(db, write.by(), job.id, Some(seen), bus.is_up()).await;
+    let page = shown::job(id);
+    let made = run_now::run_now(db, write.by(), id, Some(seen), bus.is_up()).await;
     match made {
         Ok(made) => flow::notify_of(db, bus, made.queue, &made.kind, &[made.id]).await?,
         Err(NotMadeDue::Database(error)) => return Err(error.into()),
+        Err(NotMadeDue::Unknown(_)) => return Err(Error::Unknown("job")),
         Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, Done::Changed)),
         Err(refused) => {
             return Err(Error::Refused(format!(
@@ -186,22 +199,34 @@ pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
 }
 
 pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
-    operate(&write, Action::Requeue, Done::Requeued).await
+    to_one(&write, Action::Requeue, Done::Requeued).await
 }
 
 pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
-    operate(&write, Action::Discard, Done::Discarded).await
+    to_one(&write, Action::Discard, Done::Discarded).await
 }
 
-/// Does it to one job, if the job is as the page showed it.
-async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
-    let (job, seen) = meant(write).await?;
-    let page = shown::job(job.id);
+async fn to_one(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
+    let (id, seen) = (write.id()?, Timestamp(write.fields.read("seen")?));
+    let is_done = operate(write, id, seen, action).await?;
+    let done = if is_done { done } else { Done::Changed };
+    Ok(act::see(&shown::job(id), done))
+}
+
+/// Does it to one job. False when the job is not any more as the page showed it.
+pub async fn operate(
+    write: &Write<Operator>,
+    id: JobId,
+    seen: Timestamp,
+    action: Action,
+) -> Result<bool, Error> {
+    let Parts { db, bus, clock, .. } = write.parts();
+    let job = jobs::show(db, id).await?.ok_or(Error::Unknown("job"))?;
     if job.state == State::Ready.into_str()
         || job.finished_at != Some(seen)
         || job.discarded_at.is_some()
     {
-        return Ok(act::see(&page, Done::Changed));
+        return Ok(false);
     }
     let wanted = match action {
         Action::Requeue if job.state == State::Done.into_str() => State::Done,
@@ -209,20 +234,16 @@ async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<
     };
     let refused = |why: String| Error::Refused(format!("This job stays as it is: {why}."));
     let ended = as_ended(&job, wanted).map_err(|why| refused(format!("it {why}")))?;
-    let Parts { db, bus, clock, .. } = write.parts();
     let (admitted, kept) = flow::admitted(db, action, vec![ended]).await?;
     if let Some((_, refusal)) = kept.first() {
         return Err(refused(refusal.why().to_owned()));
     }
     let taken =
         operate::carry_out(db, write.by(), action, clock.id(), &admitted, bus.is_up()).await?;
-    if taken.is_empty() {
-        return Ok(act::see(&page, Done::Changed));
-    }
     if action == Action::Requeue {
         flow::notify(db, bus, &taken).await?;
     }
-    Ok(act::see(&page, done))
+    Ok(!taken.is_empty())
 }
 
 /// Asks whether a job is to be discarded, because that is for good.

@@ -30,16 +30,18 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     });
     let is_cut = keys.len() > MOST;
     keys.truncate(MOST);
-    let table = keys.table(&[
-        ("Name", &|it| Cell::text(it.name.as_str())),
-        ("State", &|it| state(it.state)),
-        ("Scopes", &|it| Cell::text(scopes(it))),
-        ("Shops", &|it| Cell::text(shops(it))),
-        ("Created", &|it| Cell::time(it.created_at)),
-        ("Expires", &|it| Cell::maybe_time(it.expires_at)),
-        ("Last used", &|it| Cell::maybe_time(it.last_used_at)),
-        ("Key", &|it| Cell::link(it.id.to_string(), page(it.id))),
-    ]);
+    let table = keys
+        .table(&[
+            ("Name", &|it| Cell::text(it.name.as_str())),
+            ("State", &|it| state(it.state)),
+            ("Scopes", &|it| Cell::text(scopes(it))),
+            ("Shops", &|it| Cell::text(shops(it))),
+            ("Created", &|it| Cell::time(it.created_at)),
+            ("Expires", &|it| Cell::maybe_time(it.expires_at)),
+            ("Last used", &|it| Cell::maybe_time(it.last_used_at)),
+            ("Key", &|it| Cell::link(it.id.to_string(), page(it.id))),
+        ])
+        .lesser(&["Created"]);
     let listing = Listing {
         here: HERE,
         title: "Keys",
@@ -65,7 +67,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         )],
         empty: "There is no such key.",
         note: is_cut.then(|| format!("These are the newest {MOST}. The command lists all.")),
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }

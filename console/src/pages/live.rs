@@ -62,6 +62,7 @@ impl Default for Watched {
 struct LivePage<'a> {
     frame: Frame<'a>,
     filters: &'a [listing::Filter],
+    chips: Vec<listing::Chip>,
     table: &'a Table,
     rows: usize,
     /// The query of this page.
@@ -69,15 +70,18 @@ struct LivePage<'a> {
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let filter = deliveries::filter(&visit);
+    let filter = deliveries::filter(&visit)?;
     let page = arrived::page(visit.db(), &filter, JobId::max(), PAGE).await?;
-    let table = deliveries::table(&page.rows);
+    let mut table = deliveries::table(&page.rows);
+    table.is_whole = true;
     if let Some(answer) = listing::in_format(&visit, &table, "/live") {
         return Ok(answer);
     }
+    let filters = deliveries::filters(&filter);
     let page = LivePage {
         frame: Frame::of(&visit, "/live"),
-        filters: &deliveries::filters(&filter),
+        chips: listing::chips(&visit, &filters),
+        filters: &filters,
         table: &table,
         rows: ROWS,
         query: visit.query.with("format", ""),
@@ -98,7 +102,7 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
     let ready = timeout(FIRST_LOOK, listener.ready()).await;
     ready.map_err(|_| Error::Late)?;
     let mut visit = visit.take_turn().await;
-    let filter = deliveries::filter(&visit);
+    let filter = deliveries::filter(&visit)?;
     let page = arrived::page(visit.db(), &filter, JobId::max(), ROWS).await?;
     visit.give_turn_back();
     let last = visit.header(&LAST_EVENT_ID);

@@ -5,22 +5,26 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
+use domain::api_key::Role;
 use domain::attention::{Condition, Severity, State};
 use domain::privacy::WARNING;
 use domain::time::{Timestamp, age};
 use operators::findings::{Finding, Level};
 use store::attention::{self, Attention};
+use store::bulk_operations::State as Operation;
 use store::endpoints::Endpoint;
 use store::jobs::ended::{self, Group};
 use store::jobs::retried;
 use store::pauses::{self, Pause};
 use store::privacy_requests::{self, RequestEntry};
 use store::sql;
-use store::{backlog, endpoints, refused_deliveries};
+use store::{backlog, bulk_operations, endpoints, refused_deliveries};
 
 use crate::access::{Reader, Visit};
+use crate::act::Button;
 use crate::error::Error;
 use crate::frame::Frame;
+use crate::known::Counts;
 use crate::listing::{self, Rows as _, Table};
 use crate::pages::charts::{self, Part};
 use crate::shown::{Cell, Moment, bounded, escaped};
@@ -34,6 +38,8 @@ const REFUSED: Duration = Duration::from_hours(24);
 /// Attempts before that say nothing of now.
 pub const FAILED: Duration = Duration::from_hours(1);
 const MOST_REQUESTS: i64 = 500;
+/// So many of the newest operations are looked at for those that run.
+const MOST_OPERATIONS: i64 = 20;
 /// At most so many things of each kind are listed one by one.
 const LISTED: usize = 10;
 
@@ -49,6 +55,8 @@ struct Item {
     mend: String,
     command: String,
     href: Option<String>,
+    /// What can be done about it from here.
+    button: Option<(Role, Button)>,
 }
 
 impl Item {
@@ -66,29 +74,63 @@ impl Item {
 struct NowPage<'a> {
     frame: Frame<'a>,
     items: &'a [Item],
-    hour: &'a Part,
+    /// None when it cannot be read.
+    hour: Option<Part>,
     settings: &'a [Finding],
-    width: usize,
-    height: i64,
+}
+
+/// What needs somebody, and how much waits at each page of the menu.
+#[derive(Default)]
+pub struct Now {
+    items: Vec<Item>,
+    pub counts: Counts,
+    settings: Vec<Finding>,
+}
+
+impl Now {
+    /// What was read. What cannot be read is an item of its own, and the others are shown all the same.
+    fn read<T: Default>(&mut self, what: &str, read: sql::Result<T>) -> T {
+        read.unwrap_or_else(|error| {
+            tracing::warn!(
+                error = error.to_string(),
+                what,
+                "a part of a page cannot be read"
+            );
+            self.items.push(Item {
+                class: "bad",
+                what: format!("Not known: {what}"),
+                why: "The database did not answer in time, or refused.".to_owned(),
+                mend: "Load the page again; the doctor says what is wrong.".to_owned(),
+                command: "waybill doctor".to_owned(),
+                ..Item::default()
+            });
+            T::default()
+        })
+    }
+
+    fn count(&mut self, page: &'static str, count: usize) {
+        self.counts
+            .insert(page, i64::try_from(count).unwrap_or(i64::MAX));
+    }
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let endpoints = endpoints::list(visit.db()).await?;
-    let known = visit.known().findings(&visit, &endpoints).await?;
-    let mut items = items(&visit, &endpoints).await?;
-    items.extend(known.now.iter().map(finding));
-    // What presses comes first.
-    items.sort_by_key(|item| item.class != "bad");
+    let Now {
+        mut items,
+        settings,
+        ..
+    } = look(&visit).await;
     if let Some(answer) = listing::in_format(&visit, &table(&items), "/") {
         return Ok(answer);
+    }
+    for item in &mut items {
+        item.button.take_if(|(role, _)| !visit.may(*role));
     }
     let page = NowPage {
         frame: Frame::of(&visit, "/"),
         items: &items,
-        hour: &charts::hour(&visit).await?,
-        settings: &known.settings,
-        width: charts::WIDTH,
-        height: charts::HEIGHT,
+        hour: charts::hour(&visit).await.ok(),
+        settings: &settings,
     };
     Ok(Html(page.to_string()).into_response())
 }
@@ -104,40 +146,64 @@ fn table(items: &[Item]) -> Table {
     ])
 }
 
-async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec<Item>> {
+pub async fn look<R>(visit: &Visit<R>) -> Now {
     let (db, now) = (visit.db(), visit.now());
-    let mut items = Vec::new();
-    let known = attention::all(db).await?;
-    items.extend(
-        known
-            .iter()
-            .filter(|it| is_shown(it))
-            .map(|it| needing_attention(it, now)),
-    );
+    let mut it = Now::default();
+    let known = it.read("what operators are notified of", attention::all(db).await);
+    let known = known.iter().filter(|it| is_shown(it));
+    it.items
+        .extend(known.map(|known| needing_attention(known, now)));
     let open = privacy_requests::Filter {
         open: true,
         ..privacy_requests::Filter::default()
     };
-    items.extend(requests(
-        &privacy_requests::list(db, &open, MOST_REQUESTS).await?,
-        now,
-    ));
-    let lines = backlog::queues(db, now).await?;
-    items.extend(late(&lines, now));
+    let open = privacy_requests::list(db, &open, MOST_REQUESTS).await;
+    let open = it.read("open privacy requests", open);
+    it.count("/privacy", open.len());
+    it.items.extend(requests(&open, now));
+    let lines = it.read("what waits", backlog::queues(db, now).await);
+    it.counts
+        .insert("/dead", lines.iter().map(|line| line.dead).sum());
+    it.items.extend(late(&lines, now));
     let is_cut = lines.iter().any(|line| line.dead > LOOKED_AT);
-    items.extend(dead(&ended::causes(db, LOOKED_AT).await?, is_cut, now));
-    let (failed, is_cut) = retried::causes(db, now.minus(FAILED), LOOKED_AT).await?;
-    items.extend(failing(&failed, is_cut, now));
-    let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await?;
-    items.extend(refusals(&refused, now));
-    items.extend(endpoints.iter().filter_map(|it| endpoint(it, now)));
-    items.extend(
-        pauses::in_force(db, now)
-            .await?
-            .iter()
-            .map(|it| paused(it, now)),
-    );
-    Ok(items)
+    let causes = it.read("what jobs died of", ended::causes(db, LOOKED_AT).await);
+    it.items.extend(dead(&causes, is_cut, now));
+    let causes = retried::causes(db, now.minus(FAILED), LOOKED_AT).await;
+    let (causes, is_cut) = it.read("which jobs fail", causes);
+    it.counts
+        .insert("/failing", causes.iter().map(|it| it.jobs).sum());
+    it.items.extend(failing(&causes, is_cut, now));
+    let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await;
+    let refused = it.read("what was refused", refused);
+    it.counts
+        .insert("/refused", refused.iter().map(|it| it.deliveries).sum());
+    it.items.extend(refusals(&refused, now));
+    let endpoints = it.read("the endpoints", endpoints::list(db).await);
+    let failing: Vec<Item> = endpoints
+        .iter()
+        .filter_map(|it| endpoint(it, now))
+        .collect();
+    it.count("/endpoints", failing.len());
+    it.items.extend(failing);
+    let pauses = it.read("what is paused", pauses::in_force(db, now).await);
+    it.count("/pauses", pauses.len());
+    it.items.extend(pauses.iter().map(|it| paused(it, now)));
+    let operations = bulk_operations::list(db, MOST_OPERATIONS).await;
+    let operations = it.read("the operations", operations).into_iter();
+    let running =
+        operations.filter(|it| matches!(it.state, Operation::Waiting | Operation::Running));
+    it.count("/operations", running.count());
+    match visit.known().findings(visit, &endpoints).await {
+        Ok(found) => {
+            it.items.extend(found.now.iter().map(finding));
+            it.settings.clone_from(&found.settings);
+        }
+        Err(error) => it.read("what the doctor finds", Err(error)),
+    }
+    // What presses comes first.
+    it.items.sort_by_key(|item| item.class != "bad");
+    it.count("/", it.items.len());
+    it
 }
 
 /// Whether nothing else on this page says it, with more about it.
@@ -176,6 +242,10 @@ fn needing_attention(it: &Attention, now: Timestamp) -> Item {
         mend: row.mend.replace('`', ""),
         command: row.command.to_owned(),
         href: Some(row.page.to_owned()),
+        button: Some((
+            Role::Reader,
+            Button::asks("Open its page", row.page.to_owned()),
+        )),
         ..Item::since(Some(it.since), now)
     }
 }
@@ -203,9 +273,12 @@ fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
     let item = |class, what: &str, list: Vec<&RequestEntry>, mend: &str, command: &str| {
         let first = list.iter().map(|it| it.due_at).min()?;
         let is_one = list.len() == 1;
-        let command = match list.first() {
-            Some(one) if is_one => format!("{command} {}", one.id),
-            _ => "waybill privacy list".to_owned(),
+        let (command, page) = match list.first() {
+            Some(one) if is_one => (
+                format!("{command} {}", one.id),
+                format!("/privacy/{}", one.id),
+            ),
+            _ => ("waybill privacy list".to_owned(), "/privacy".to_owned()),
         };
         Some(Item {
             class,
@@ -218,7 +291,8 @@ fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
             },
             mend: mend.to_owned(),
             command,
-            href: Some("/privacy".to_owned()),
+            href: Some(page.clone()),
+            button: Some((Role::Reader, Button::asks("See and decide", page))),
             ..Item::since(list.iter().map(|it| it.received_at).min(), now)
         })
     };
@@ -299,6 +373,10 @@ fn late(lines: &[backlog::Line], now: Timestamp) -> Vec<Item> {
         mend: "Is a worker of this queue running, and does its log complain?".to_owned(),
         command: "waybill doctor".to_owned(),
         href: Some("/deliveries?state=ready".to_owned()),
+        button: Some((
+            Role::Reader,
+            Button::asks("See what waits", "/deliveries?state=ready".to_owned()),
+        )),
         ..Item::since(line.due_since, now)
     };
     lines.iter().filter(is_late).map(item).collect()
@@ -319,6 +397,13 @@ fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
                 group.kind.replace('\'', "")
             ),
             href: Some(format!("/dead?kind={}", escaped(&group.kind))),
+            button: Some((
+                Role::Operator,
+                Button::asks(
+                    "Requeue them",
+                    format!("/dead/requeue?kind={}", escaped(&group.kind)),
+                ),
+            )),
             ..item
         },
     )
@@ -333,6 +418,13 @@ fn failing(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
             mend: "They run again by themselves. If it is a provider, does it answer?".to_owned(),
             command: "waybill doctor".to_owned(),
             href: Some(format!("/failing?kind={}", escaped(&group.kind))),
+            button: Some((
+                Role::Reader,
+                Button::asks(
+                    "See which, and when they run again",
+                    format!("/failing?kind={}", escaped(&group.kind)),
+                ),
+            )),
             ..item
         }
     })
@@ -380,6 +472,10 @@ fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item
             mend,
             command: "waybill refused summary".to_owned(),
             href: Some("/refused".to_owned()),
+            button: Some((
+                Role::Reader,
+                Button::asks("See what was refused", "/refused".to_owned()),
+            )),
             ..Item::since(Some(it.last_at), now)
         }
     };
@@ -398,7 +494,15 @@ fn paused(it: &Pause, now: Timestamp) -> Item {
         ),
         mend: "It goes on by itself then, or when you end the pause.".to_owned(),
         command: format!("waybill pauses end {}", it.target),
-        href: Some("/pauses".to_owned()),
+        href: Some(format!("/pauses/{}", it.id)),
+        button: Some((
+            Role::Operator,
+            Button::does(
+                "End the pause",
+                format!("/pauses/{}/end", it.id),
+                Vec::new(),
+            ),
+        )),
         ..Item::since(Some(it.begun_at), now)
     }
 }
@@ -412,7 +516,15 @@ fn endpoint(it: &Endpoint, now: Timestamp) -> Option<Item> {
         why: it.last_error.clone().unwrap_or_default(),
         mend: "Does it run, and does it answer 2xx? What waits is sent when it does.".to_owned(),
         command: format!("waybill endpoints test {}", it.id),
-        href: Some("/endpoints".to_owned()),
+        href: Some(format!("/endpoints/{}", it.id)),
+        button: Some((
+            Role::Operator,
+            Button::does(
+                "Send a test event",
+                format!("/endpoints/{}/test", it.id),
+                Vec::new(),
+            ),
+        )),
         ..Item::since(Some(failing), now)
     })
 }

@@ -17,6 +17,7 @@ use crate::access::Visit;
 use crate::act::Act;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
+use crate::pages::body::Body;
 use crate::shown::{self, Cell, Moment};
 
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub struct Object {
     pub facts: Vec<(&'static str, Cell)>,
     pub chains: Vec<Chain>,
     pub tables: Vec<(&'static str, Table)>,
+    /// The body of a delivery or call.
+    pub body: Option<Body>,
     pub note: Option<String>,
     /// What can be done.
     pub acts: Vec<Act>,

@@ -29,25 +29,28 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     };
     let after: Option<Cursor> = visit.query.maybe("after")?;
     let page = list::page(visit.db(), &filter, after.as_ref(), PAGE).await?;
-    let table = page.orders.table(&[
-        ("Ordered", &|it| Cell::maybe_time(it.created_at)),
-        ("Name", &|it| Cell::maybe(it.name.as_deref())),
-        ("Order", &|it| {
-            Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id))
-        }),
-        ("Total", &|it| {
-            shown::amount(it.total_price.as_deref(), it.currency.as_deref())
-        }),
-        ("Paid", &|it| {
-            shown::maybe_state(it.financial_status.as_deref())
-        }),
-        ("Fulfilment", &|it| {
-            let fulfillment = it.fulfillment.as_ref().map(|it| it.state.as_str());
-            shown::maybe_state(it.cancelled_at.map_or(fulfillment, |_| Some("cancelled")))
-        }),
-        ("Shop", &|it| Cell::text(it.shop.as_str())),
-        ("Changed", &|it| Cell::time(it.updated_at)),
-    ]);
+    let table = page
+        .orders
+        .table(&[
+            ("Ordered", &|it| Cell::maybe_time(it.created_at)),
+            ("Name", &|it| Cell::maybe(it.name.as_deref())),
+            ("Order", &|it| {
+                Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id))
+            }),
+            ("Total", &|it| {
+                shown::amount(it.total_price.as_deref(), it.currency.as_deref())
+            }),
+            ("Paid", &|it| {
+                shown::maybe_state(it.financial_status.as_deref())
+            }),
+            ("Fulfilment", &|it| {
+                let fulfillment = it.fulfillment.as_ref().map(|it| it.state.as_str());
+                shown::maybe_state(it.cancelled_at.map_or(fulfillment, |_| Some("cancelled")))
+            }),
+            ("Shop", &|it| Cell::text(it.shop.as_str())),
+            ("Changed", &|it| Cell::time(it.updated_at)),
+        ])
+        .lesser(&["Changed"]);
     let listing = Listing {
         here: "/orders",
         title: "Orders",

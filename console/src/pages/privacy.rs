@@ -75,23 +75,25 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         )],
         empty: "No request is open.",
         note: is_cut.then(|| format!("These are the first {MOST}.")),
-        next: None,
+        ..Listing::default()
     };
     Ok(listing.answer(&visit))
 }
 
 pub fn table(requests: &[RequestEntry]) -> Table {
-    requests.table(&[
-        ("Due", &|it| Cell::time(it.due_at)),
-        ("State", &|it| shown::state(it.state.as_str())),
-        ("Topic", &|it| Cell::text(it.topic.as_str())),
-        ("Shop", &|it| Cell::text(it.shop.as_str())),
-        ("Customer", &|it| customer(it)),
-        ("Received", &|it| Cell::time(it.received_at)),
-        ("Next try", &|it| Cell::maybe_time(it.next_run_at)),
-        ("Last error", &|it| Cell::maybe(it.last_error.as_deref())),
-        ("Request", &|it| Cell::link(it.id.to_string(), page(it.id))),
-    ])
+    requests
+        .table(&[
+            ("Due", &|it| Cell::time(it.due_at)),
+            ("State", &|it| shown::state(it.state.as_str())),
+            ("Topic", &|it| Cell::text(it.topic.as_str())),
+            ("Shop", &|it| Cell::text(it.shop.as_str())),
+            ("Customer", &|it| customer(it)),
+            ("Received", &|it| Cell::time(it.received_at)),
+            ("Next try", &|it| Cell::maybe_time(it.next_run_at)),
+            ("Last error", &|it| Cell::maybe(it.last_error.as_deref())),
+            ("Request", &|it| Cell::link(it.id.to_string(), page(it.id))),
+        ])
+        .lesser(&["Received", "Next try"])
 }
 
 fn customer(it: &RequestEntry) -> Cell {
@@ -174,6 +176,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
                 format!("waybill privacy decide {}", it.id),
             ),
         ],
+        ..Object::default()
     };
     Ok(object.answer(&visit))
 }

@@ -75,7 +75,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
             kind: given(&arguments.topic),
             shop: given(&arguments.shop),
             connection: given(&arguments.connection),
-            state: String::new(),
+            ..Filter::default()
         },
         arguments,
         shown: 0,

@@ -3,6 +3,7 @@
 //! requests began.
 
 use super::{LOOKED_THROUGH, Page};
+use crate::events::first_id;
 use crate::sql::{Db, FromRow, Result};
 use domain::job::{JobId, Source, State};
 use domain::time::Timestamp;
@@ -71,6 +72,9 @@ pub struct Filter {
     /// `default` is the one that the settings make.
     pub connection: String,
     pub state: String,
+    /// When it arrived, by its id: not before the first of these times, and before the second.
+    pub from: Option<Timestamp>,
+    pub until: Option<Timestamp>,
 }
 
 /// The newest deliveries that match among the [`LOOKED_THROUGH`] newest jobs before this one.
@@ -81,12 +85,14 @@ pub async fn page(
     limit: usize,
 ) -> Result<Page<Arrived, JobId>> {
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let before = filter.until.map_or(before, |it| before.min(first_id(it)));
+    let first = filter.from.map_or(JobId::nil(), first_id);
     let deliveries: Vec<Arrived> = db
         .query(
             "select newest.id, source, newest.kind, newest.shop, connection, external_id, object_id, state,
                     attempts, last_error, newest.created_at, finished_at, discarded_at
              from (select id, source, kind, shop, connection, external_id, object_id, created_at
-                   from deliveries where id < $1 order by id desc limit $2) as newest
+                   from deliveries where id < $1 and id >= $9 order by id desc limit $2) as newest
              left join jobs on jobs.id = newest.id
              where source <> 'internal'
                and ($3 = '' or source = $3) and ($4 = '' or lower(newest.kind) like $4 escape '!')
@@ -103,14 +109,16 @@ pub async fn page(
         .bind(filter.state.as_str())
         .bind(filter.connection.as_str())
         .bind(most)
+        .bind(first)
         .all(Arrived::from_row).await?;
     if deliveries.len() == limit {
         return Ok(Page::full(deliveries, |it| it.id));
     }
     let last = db
-        .query("select id from deliveries where id < $1 order by id desc limit 1 offset $2")
+        .query("select id from deliveries where id < $1 and id >= $3 order by id desc limit 1 offset $2")
         .bind(before)
         .bind(LOOKED_THROUGH - 1)
+        .bind(first)
         .fetch_optional()
         .await?;
     let next = last.map(|row| row.get("id")).transpose()?;

@@ -20,3 +20,20 @@ fn a_line_has_gaps_where_nothing_was_answered() {
     assert_eq!(pieces(&values, 10), ["0,0 200,100", "600,50 600,50"]);
     assert!(pieces(&[], 0).is_empty());
 }
+
+#[test]
+fn the_top_of_an_axis_is_a_round_number_that_has_a_half() {
+    for (highest, expected) in [
+        (0, 1),
+        (1, 1),
+        (2, 2),
+        (3, 4),
+        (7, 8),
+        (9, 10),
+        (99, 100),
+        (101, 200),
+        (601, 800),
+    ] {
+        assert_eq!(round(highest), expected, "{highest}");
+    }
+}

@@ -3,6 +3,7 @@
 pub mod access;
 mod accessibility;
 pub mod browser;
+mod desk;
 mod identity;
 pub mod live;
 mod now;

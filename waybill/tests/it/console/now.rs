@@ -238,3 +238,18 @@ async fn a_page_of_dead_jobs_looks_through_so_many_and_the_next_goes_on_where_it
     assert_eq!(died, [900_000, 1000, 1000, 1000, 900]);
     service.stop().await;
 }
+
+#[tokio::test]
+async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
+    let mut service = service().without_workers().start().await;
+    many_are_dead(&service).await;
+    service.execute("alter table pauses rename to away").await;
+    let (console, session) = signed_in(&mut service).await;
+    let page = console.shown(&session, "/").await;
+    assert!(page.contains("Not known: what is paused"), "{page}");
+    assert!(page.contains("Dead: orders/updated"), "{page}");
+    // The menu of any other page counts what can be counted.
+    let page = console.shown(&session, "/orders").await;
+    assert!(page.contains("Dead jobs <span class=\"count\">"), "{page}");
+    service.stop().await;
+}

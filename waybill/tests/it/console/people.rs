@@ -60,7 +60,7 @@ async fn a_body_is_shown_without_people_and_one_field_for_a_reason_that_the_audi
     let console = service.console().await;
     let (reader, of_reader) = signed_in(&service, &console, Role::Reader).await;
     let (session, token) = signed_in(&service, &console, Role::Privacy).await;
-    let path = format!("/jobs/{id}/body");
+    let path = format!("/jobs/{id}");
     let page = console.shown(&reader, &path).await;
     assert!(
         page.contains("shipping_address") && page.contains("line_items"),

@@ -133,23 +133,43 @@ impl Browser {
         self.call("Emulation.setScrollbarsHidden", &json!({"hidden": true}));
     }
 
-    /// Presses the button or link with this label, and waits for the page that it leads to. The press
-    /// comes after the answer, which would be lost with the page.
+    /// Presses the button or link with this label, and waits for the page that it leads to. An id that is shown in short
+    /// is its own label. A row that opens in the panel leads there. The press comes after the answer, which would be lost
+    /// with the page.
     pub fn press(&mut self, label: &str) {
         self.events.clear();
         let found = self.evaluate(&format!(
-            "(() => {{ const button = [...document.querySelectorAll('button, a')]
-                 .find(button => button.innerText.trim() === {});
-               setTimeout(() => button?.click()); return button !== undefined; }})()",
+            "(() => {{ const panel = document.querySelector('#panel:not([hidden])');
+               const all = [panel, document].filter(Boolean)
+                 .flatMap(root => [...root.querySelectorAll('button, a')]);
+               const texts = it => [it.innerText?.trim(), it.dataset?.copy,
+                 it.firstChild?.nodeType === 3 && it.firstChild.data.trim()];
+               const button = all.find(it => texts(it).includes({}));
+               setTimeout(() => button?.click());
+               return button && (button.matches('.open') && innerWidth >= 1200 ? 'panel' : 'page'); }})()",
             json!(label)
         ));
-        assert_eq!(found, true, "there is a button or link {label}");
-        self.arrive();
+        match found.as_str() {
+            Some("panel") => self.wait("!document.getElementById('panel').hidden"),
+            Some(_) => self.arrive(),
+            None => panic!("there is no button or link {label}"),
+        }
+    }
+
+    /// Waits until an expression is true.
+    pub fn wait(&mut self, expression: &str) {
+        for _ in 0..1000 {
+            if self.evaluate(expression) == true {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("{expression} is not true after 20 seconds");
     }
 
     /// Waits until another page is there and loaded. That the one before was loaded may be reported
     /// late.
-    fn arrive(&mut self) {
+    pub fn arrive(&mut self) {
         let is = |event: &Value, method| event["method"] == method;
         loop {
             let mut events = self.events.iter();
@@ -193,7 +213,7 @@ impl Browser {
     }
 
     /// A page that is left while it is asked gives no answer; the page after it is asked then.
-    fn evaluate(&mut self, expression: &str) -> Value {
+    pub fn evaluate(&mut self, expression: &str) -> Value {
         let arguments = json!({"expression": expression, "returnByValue": true});
         loop {
             match self.answer("Runtime.evaluate", &arguments) {
@@ -206,7 +226,7 @@ impl Browser {
         }
     }
 
-    fn call(&mut self, method: &str, arguments: &Value) -> Value {
+    pub fn call(&mut self, method: &str, arguments: &Value) -> Value {
         let answer = self.answer(method, arguments);
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
     }

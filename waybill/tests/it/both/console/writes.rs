@@ -118,7 +118,7 @@ impl Case {
 
 /// One case of each write that there is, of things that are there.
 async fn cases(service: &Service) -> Vec<Case> {
-    dead_orders(service, 2).await;
+    dead_orders(service, 4).await;
     let waits = crate::support::delivery::order("orders/create", 9).id("waits");
     crate::support::order::post_all(service, &[waits]).await;
     let (one, other, waits) = (
@@ -130,6 +130,17 @@ async fn cases(service: &Service) -> Vec<Case> {
         path,
         id: Some(job.id),
         fields: vec![("seen", job.finished_at.unwrap_or(job.run_at).0.to_string())],
+    };
+    let of_chosen = |path, job: &Summary| Case {
+        path,
+        id: None,
+        fields: vec![
+            (
+                format!("job-{}", job.id).leak(),
+                job.finished_at.unwrap().0.to_string(),
+            ),
+            ("sure", "yes".to_owned()),
+        ],
     };
     service.clock().advance(Duration::from_mins(1));
     let now = service.clock().now();
@@ -154,6 +165,8 @@ async fn cases(service: &Service) -> Vec<Case> {
         },
         of_dead("/dead/requeue"),
         of_dead("/dead/discard"),
+        of_chosen("/dead/chosen/requeue", &job(service, "w-3").await),
+        of_chosen("/dead/chosen/discard", &job(service, "w-4").await),
     ];
     all.push(Case {
         path: "/keys/create",
