@@ -373,10 +373,20 @@ impl Config {
         reader.finished(Some(identity))
     }
 
-    /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone.
+    /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone. Whether the service is one
+    /// of development is told by its secrets: it has none.
     pub fn endpoints(settings: &Settings) -> Result<Allowed, Mistakes> {
+        let secrets = [
+            "STOREFRONT_WEBHOOK_SECRET",
+            "PAYMENT_WEBHOOK_SECRET",
+            "SECRETS_KEY",
+        ];
+        let is_set = |name: &str| {
+            let file = format!("{name}_FILE");
+            settings.get(name).is_some() || settings.get(&file).is_some()
+        };
         let mut reader = Reader::alone(settings);
-        let allowed = reader.endpoints();
+        let allowed = reader.endpoints(!secrets.into_iter().any(is_set));
         reader.finished(allowed)
     }
 
@@ -596,7 +606,7 @@ impl<'a> Reader<'a> {
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
         let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         let trusted_proxies = self.proxies();
-        let endpoints = self.endpoints();
+        let endpoints = self.endpoints(mode == Mode::Development);
         let show_deliveries = self.flag("SHOW_DELIVERIES");
         let log_format = self.log_format();
         let log_filter = self.log_filter();
@@ -1140,14 +1150,19 @@ impl<'a> Reader<'a> {
         None
     }
 
-    fn endpoints(&mut self) -> Option<Allowed> {
+    /// In development an endpoint may be on this machine, where the developer's own system runs.
+    fn endpoints(&mut self, is_development: bool) -> Option<Allowed> {
         let hosts = self.settings.get("ALLOW_CLEARTEXT").unwrap_or_default();
         let hosts = hosts.split(',').map(|host| host.trim().to_owned());
         let cleartext = hosts.filter(|host| !host.is_empty()).collect();
-        let networks = self.networks("ENDPOINT_NETWORKS")?;
-        Some(Allowed {
-            networks,
+        let allowed = Allowed {
+            networks: self.networks("ENDPOINT_NETWORKS")?,
             cleartext,
+        };
+        Some(if is_development {
+            allowed.with_this_machine()
+        } else {
+            allowed
         })
     }
 

@@ -7,7 +7,7 @@
 //! used. Of the body of an answer only the beginning is read, which an operator may need to see.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,6 +127,18 @@ pub struct Allowed {
 }
 
 impl Allowed {
+    /// The same, and the addresses of this machine.
+    #[must_use]
+    pub fn with_this_machine(mut self) -> Self {
+        let own = [
+            (IpAddr::from([127, 0, 0, 0]), 8),
+            (IpAddr::from(Ipv6Addr::LOCALHOST), 128),
+        ];
+        let own = own.map(|(address, length)| IpNet::new_assert(address, length));
+        self.networks.extend(own);
+        self
+    }
+
     fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let mut networks = self.networks.iter();

@@ -1,8 +1,9 @@
-//! `waybill events` shows the events that Waybill sends to the merchant's own systems.
+//! `waybill events` shows the events that Waybill sends to the merchant's own systems, and `waybill listen --forward-to`
+//! sends them on.
 //!
 //! `tail` reads past events from the database and new events from a queue of its own, and shows
 //! each event once. After a lost connection it reads from the database the events that it has
-//! missed. Without a broker it polls the database.
+//! missed. Without a broker it polls the database. Of a service on another machine it asks the cursor API.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,6 +27,8 @@ use uuid::Uuid;
 use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::commands::follow::{Flow, Outage};
+use crate::commands::forward::Forward;
+use crate::commands::remote::Remote;
 use crate::table::{self, Table};
 use crate::words;
 
@@ -33,6 +36,8 @@ use crate::words;
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// The pause between two tries to reach the broker or the database.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// For how many seconds an answer of a service waits for the first event.
+const WAIT: u32 = 20;
 /// How many ids a tail remembers at least, so that it shows no event twice.
 const REMEMBERED: usize = 100_000;
 /// How many rows are read at a time.
@@ -163,23 +168,70 @@ async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
     let stop = shutdown::on_signal()?;
     let broker = Config::broker(settings)?;
     let db = database(settings).await?;
-    let mut follower = Follower::new(db.clone(), arguments);
+    let mut follower = Follower::new(Shown::new(&arguments), arguments.since);
     let ended = tokio::select! {
-        ended = follower.follow(broker.as_ref()) => ended,
+        ended = follower.follow(&db, broker.as_ref()) => ended,
         () = stop.cancelled() => Ok(()),
     };
     db.close().await;
     ended
 }
 
+/// Which events `waybill listen` forwards, and how it shows them.
+pub struct Forwarded {
+    pub kind: Pattern,
+    pub shop: Option<String>,
+    /// Those after this event, or what happens next.
+    pub after: Option<Uuid>,
+    pub limit: Option<u64>,
+    pub json: bool,
+}
+
+/// Forwards what happens, of the database of the settings or of a service on another machine.
+pub async fn forward(
+    settings: &Settings,
+    remote: Option<Remote>,
+    to: Forward,
+    wanted: Forwarded,
+) -> Result<()> {
+    let stop = shutdown::on_signal()?;
+    let after = wanted.after;
+    let tail = Tail {
+        wanted: Wanted {
+            kind: wanted.kind,
+            shop: wanted.shop,
+        },
+        since: after.map(Since::After),
+        limit: wanted.limit,
+        json: wanted.json,
+    };
+    let mut shown = Shown::new(&tail);
+    shown.forward = Some(to);
+    let mut follower = Follower::new(shown, tail.since);
+    let db = match remote {
+        None => Some(database(settings).await?),
+        Some(_) => None,
+    };
+    let following = async {
+        match (&db, &remote) {
+            (Some(db), _) => follower.follow(db, None).await,
+            (None, Some(remote)) => follower.shown.follow(remote, after).await,
+            (None, None) => Ok(()),
+        }
+    };
+    let ended = stop.run_until_cancelled(following).await;
+    if let Some(db) = db {
+        db.close().await;
+    }
+    if let (Some(to), Some(last)) = (&follower.shown.forward, follower.shown.last) {
+        to.go_on(last);
+    }
+    ended.unwrap_or(Ok(()))
+}
+
 /// What a tail has shown so far, and what it still has to show.
 struct Follower {
-    db: Db,
-    kind: Pattern,
-    filter: Filter,
-    json: bool,
-    /// How many events are still to be shown. `None`: no limit.
-    left: Option<u64>,
+    shown: Shown,
     since: Option<Since>,
     /// Events of before are not shown.
     from: Timestamp,
@@ -188,43 +240,47 @@ struct Follower {
     /// The newest time in the ids that were seen.
     newest: Timestamp,
     seen: BTreeSet<Uuid>,
-    /// The widths of the columns so far.
-    widths: [usize; 4],
     outage: Outage,
 }
 
+/// Shows events, and forwards them first if that is wanted.
+struct Shown {
+    kind: Pattern,
+    filter: Filter,
+    json: bool,
+    /// How many events are still to be shown. `None`: no limit.
+    left: Option<u64>,
+    /// The widths of the columns so far.
+    widths: [usize; 4],
+    forward: Option<Forward>,
+    /// The last one.
+    last: Option<Uuid>,
+}
+
 impl Follower {
-    fn new(db: Db, arguments: Tail) -> Self {
-        let from = match arguments.since {
+    fn new(shown: Shown, since: Option<Since>) -> Self {
+        let from = match since {
             Some(Since::Moment(moment)) => moment.at(Clock::system().now()),
             Some(Since::After(id)) => events::time_of(id),
             None => Timestamp(0),
         };
-        let Wanted { kind, shop } = arguments.wanted;
         Follower {
-            db,
-            filter: filter(&kind, shop, None),
-            kind,
-            json: arguments.json,
-            left: arguments.limit,
-            since: arguments.since,
+            shown,
+            since,
             from,
             position: None,
             newest: from,
             seen: BTreeSet::new(),
-            widths: [24, 29, 20, 14],
             outage: Outage::default(),
         }
     }
 
-    async fn follow(&mut self, broker: Option<&config::Broker>) -> Result<()> {
-        if terminal::err_is_one() {
-            terminal::err("Waiting for events; Ctrl-C ends it.\n");
-        }
+    async fn follow(&mut self, db: &Db, broker: Option<&config::Broker>) -> Result<()> {
+        self.shown.begun();
         loop {
             let followed = match broker {
-                Some(broker) => self.follow_broker(broker).await,
-                None => self.follow_database().await,
+                Some(broker) => self.follow_broker(db, broker).await,
+                None => self.follow_database(db).await,
             };
             match followed {
                 Ok(()) => return Ok(()),
@@ -235,9 +291,9 @@ impl Follower {
         }
     }
 
-    async fn follow_database(&mut self) -> Result<()> {
+    async fn follow_database(&mut self, db: &Db) -> Result<()> {
         loop {
-            if self.catch_up().await? == Flow::End {
+            if self.catch_up(db).await? == Flow::End {
                 return Ok(());
             }
             sleep(LOOK_AGAIN).await;
@@ -246,36 +302,35 @@ impl Follower {
 
     /// First binds the queue and then reads the database, so that no event between the two is
     /// missed.
-    async fn follow_broker(&mut self, broker: &config::Broker) -> Result<()> {
-        let mut tap = Tap::open(&broker.url, &broker.prefix, self.kind.as_str())
+    async fn follow_broker(&mut self, db: &Db, broker: &config::Broker) -> Result<()> {
+        let mut tap = Tap::open(&broker.url, &broker.prefix, self.shown.kind.as_str())
             .await
             .map_err(Lost)?;
         if let Some(position) = self.position {
             // What came from the broker was not in the sequence of all events.
-            let all_came = events::position_at(&self.db, self.newest).await?;
+            let all_came = events::position_at(db, self.newest).await?;
             self.position = Some(position.max(all_came));
         }
-        if self.catch_up().await? == Flow::End {
+        if self.catch_up(db).await? == Flow::End {
             return Ok(());
         }
         loop {
             let event = tap.next().await.map_err(Lost)?;
-            if self.see(event.id) && self.show(&event)? == Flow::End {
+            if self.see(event.id) && self.shown.show(&event).await? == Flow::End {
                 return Ok(());
             }
         }
     }
 
     /// Where to begin in the database.
-    async fn first_position(&mut self) -> Result<i64> {
-        let db = &self.db;
+    async fn first_position(&mut self, db: &Db) -> Result<i64> {
         Ok(match self.since {
             None => event_head::newest(db).await?,
             Some(Since::Moment(_)) => events::position_at(db, self.from).await?,
             Some(Since::After(id)) => match events::known_position(db, id).await? {
                 Some(position) => {
                     self.from = Timestamp(0);
-                    self.pass_over(position).await?;
+                    self.pass_over(db, position).await?;
                     position
                 }
                 None => events::position_at(db, self.from).await?,
@@ -284,10 +339,10 @@ impl Follower {
     }
 
     /// Counts events up to a position as shown that the broker does not have yet, and will send.
-    async fn pass_over(&mut self, until: i64) -> Result<()> {
-        let mut position = broker_cursor::position(&self.db).await?;
+    async fn pass_over(&mut self, db: &Db, until: i64) -> Result<()> {
+        let mut position = broker_cursor::position(db).await?;
         loop {
-            let next = events::placed_after(&self.db, position, until, CHUNK).await?;
+            let next = events::placed_after(db, position, until, CHUNK).await?;
             let Some(last) = next.last() else {
                 return Ok(());
             };
@@ -297,34 +352,29 @@ impl Follower {
     }
 
     /// Shows the events in the database that were not shown yet.
-    async fn catch_up(&mut self) -> Result<Flow> {
+    async fn catch_up(&mut self, db: &Db) -> Result<Flow> {
         let mut position = match self.position {
             Some(position) => position,
-            None => self.first_position().await?,
+            None => self.first_position(db).await?,
         };
-        let head = event_head::newest_after(&self.db, position).await?;
+        let head = event_head::newest_after(db, position).await?;
         loop {
             self.position = Some(position);
-            let next = events::placed_after(&self.db, position, head, CHUNK).await?;
+            let next = events::placed_after(db, position, head, CHUNK).await?;
             let Some(last) = next.last() else { break };
             position = last.position;
             let fitting = next
                 .into_iter()
-                .filter(|event| self.fits(&event.kind, event.shop.as_deref()));
+                .filter(|event| self.shown.fits(&event.kind, event.shop.as_deref()));
             let ids: Vec<Uuid> = fitting.map(|event| event.id).collect();
-            for event in events::by_ids(&self.db, ids).await? {
-                if self.see(event.id) && self.show(&event)? == Flow::End {
+            for event in events::by_ids(db, ids).await? {
+                if self.see(event.id) && self.shown.show(&event).await? == Flow::End {
                     return Ok(Flow::End);
                 }
             }
         }
         self.outage.over();
         Ok(Flow::On)
-    }
-
-    fn fits(&self, kind: &str, shop: Option<&str>) -> bool {
-        let wanted = self.filter.shop.as_str();
-        (wanted.is_empty() || shop == Some(wanted)) && self.kind.fits(kind)
     }
 
     /// Remembers an id. Returns false if the event was shown before, or is older than the events
@@ -338,15 +388,89 @@ impl Follower {
         }
         unseen
     }
+}
 
-    fn show(&mut self, event: &Envelope) -> Result<Flow> {
+impl Shown {
+    fn new(tail: &Tail) -> Self {
+        let Wanted { kind, shop } = &tail.wanted;
+        Shown {
+            filter: filter(kind, shop.clone(), None),
+            kind: kind.clone(),
+            json: tail.json,
+            left: tail.limit,
+            widths: [24, 29, 20, 14],
+            forward: None,
+            last: None,
+        }
+    }
+
+    fn begun(&self) {
+        match &self.forward {
+            Some(to) => to.begun(),
+            None if terminal::err_is_one() => {
+                terminal::err("Waiting for events; Ctrl-C ends it.\n");
+            }
+            None => {}
+        }
+    }
+
+    /// Follows the events of a service, each page of which waits for the first event.
+    async fn follow(&mut self, remote: &Remote, after: Option<Uuid>) -> Result<()> {
+        #[derive(serde::Deserialize)]
+        struct Page {
+            events: Vec<Envelope>,
+            next: Option<Uuid>,
+        }
+        self.begun();
+        let mut outage = Outage::default();
+        let mut after = after.map_or_else(|| "latest".to_owned(), |id| id.to_string());
+        loop {
+            let path = format!("/api/events?after={after}&wait={WAIT}");
+            let answer = match remote.get(&path).await? {
+                Ok(response) => response
+                    .json()
+                    .await
+                    .map_err(|_| "its answer cannot be read".to_owned()),
+                Err(why) => Err(why),
+            };
+            let page: Page = match answer {
+                Ok(page) => page,
+                Err(why) => {
+                    outage.begun(&why);
+                    sleep(TRY_AGAIN).await;
+                    continue;
+                }
+            };
+            outage.over();
+            for event in &page.events {
+                if self.show(event).await? == Flow::End {
+                    return Ok(());
+                }
+            }
+            if let Some(next) = page.next {
+                after = next.to_string();
+            }
+        }
+    }
+
+    fn fits(&self, kind: &str, shop: Option<&str>) -> bool {
+        let wanted = self.filter.shop.as_str();
+        (wanted.is_empty() || shop == Some(wanted)) && self.kind.fits(kind)
+    }
+
+    async fn show(&mut self, event: &Envelope) -> Result<Flow> {
         if !self.fits(&event.kind, event.shop.as_deref()) {
             return Ok(Flow::On);
         }
-        let line = if self.json {
-            terminal::json(event)?
-        } else {
-            self.line(event)
+        let took = match &self.forward {
+            Some(to) => Some(to.send(event).await?),
+            None => None,
+        };
+        self.last = Some(event.id);
+        let line = match took {
+            _ if self.json => terminal::json(event)?,
+            Some(took) => format!("{}  accepted in {} ms", self.line(event), took.as_millis()),
+            None => self.line(event),
         };
         if !table::was_read(terminal::out(&format!("{line}\n")))? {
             return Ok(Flow::End);

@@ -3,16 +3,15 @@
 //! terminal of `waybill` without a command shows the same lines.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use config::Settings;
+use domain::event::Pattern;
 use platform::clock::Clock;
 use platform::{shutdown, task, terminal, zone};
-use providers::is_loopback;
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::Response;
 use serde_json::{Value, json};
 use server::deliveries::{Follower, LOOK_AGAIN, Line, Live, Message, Outcome, PATIENCE, fits};
 use store::jobs::arrived::Filter;
@@ -20,15 +19,16 @@ use store::refused_deliveries::{set, why};
 use store::sql::{self, Db};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::commands::follow::{Flow, Outage};
-use crate::commands::{database, misused};
+use crate::commands::forward::Forward;
+use crate::commands::remote::Remote;
+use crate::commands::{database, events};
 use crate::table;
 use crate::words;
 
-const CONNECT: Duration = Duration::from_secs(10);
-/// The stream says something every ten seconds.
-const SILENCE: Duration = Duration::from_secs(30);
+const STREAM: &str = "/api/deliveries/stream";
 /// The pause before the next try to reach the service or the database.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The longest message of the stream that is read.
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// Listen to the service at this address, in place of the database
     #[arg(long, value_name = "URL", requires = "key_file")]
     url: Option<String>,
-    /// A file with an API key of the scope deliveries:read; `-` is standard input
+    /// A file with an API key of the scope deliveries:read, or events:read with --forward-to; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "url")]
     key_file: Option<PathBuf>,
     /// Only deliveries of the storefront, or of the payment provider
@@ -54,20 +54,49 @@ pub struct Arguments {
     /// Only deliveries of this connection; `default` is the one that the settings make
     #[arg(long, value_name = "NAME")]
     connection: Option<String>,
+    /// Send each event to this address, signed as for an endpoint, in place of showing deliveries
+    #[arg(long, value_name = "URL", conflicts_with_all = ["source", "topic", "connection"])]
+    forward_to: Option<String>,
+    /// Forward only events of these types: words between dots, `*` is any one, `#` any number
+    #[arg(
+        long = "type",
+        value_name = "PATTERN",
+        requires = "forward_to",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
+    kind: Option<Pattern>,
+    /// Forward what followed this event; without it, what happens from now on
+    #[arg(long, value_name = "ID", requires = "forward_to")]
+    after: Option<Uuid>,
+    /// A file with the secret to sign with, whsec_..; without it one is made and shown
+    #[arg(long, value_name = "FILE", requires = "forward_to")]
+    secret_file: Option<PathBuf>,
     /// End after so many lines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Print JSON, one line for each delivery
+    /// Print JSON, one line for each delivery or event
     #[arg(long)]
     json: bool,
 }
 
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
-    let stop = shutdown::on_signal()?;
     let remote = match (&arguments.url, &arguments.key_file) {
         (Some(url), Some(file)) => Some(Remote::new(settings, url, file)?),
         _ => None,
     };
+    if let Some(to) = &arguments.forward_to {
+        let wanted = events::Forwarded {
+            kind: arguments.kind.unwrap_or_else(Pattern::all),
+            shop: arguments.shop.clone(),
+            after: arguments.after,
+            limit: arguments.limit,
+            json: arguments.json,
+        };
+        let to = Forward::new(settings, to, arguments.secret_file.as_deref())?;
+        return events::forward(settings, remote, to, wanted).await;
+    }
+    let stop = shutdown::on_signal()?;
     let given = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut printer = Printer {
         filter: Filter {
@@ -82,7 +111,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     };
     let listening = async {
         match remote {
-            Some(remote) => remote.listen(&mut printer).await,
+            Some(remote) => listen(&remote, &mut printer).await,
             None => local(settings, &mut printer).await,
         }
     };
@@ -257,13 +286,6 @@ async fn follow(db: &Db, printer: &mut Printer) -> Result<()> {
     }
 }
 
-/// A service on another machine.
-struct Remote {
-    client: Client,
-    url: String,
-    key: String,
-}
-
 /// Why a stream has ended.
 enum Ended {
     /// All was shown.
@@ -272,94 +294,27 @@ enum Ended {
     Lost(String),
 }
 
-impl Remote {
-    fn new(settings: &Settings, url: &str, key_file: &Path) -> Result<Self> {
-        let url = url.trim_end_matches('/');
-        let is_http = url.starts_with("http://") || url.starts_with("https://");
-        let parsed = Url::parse(url).ok().filter(|_| is_http);
-        let host = parsed.as_ref().and_then(Url::host_str);
-        let host = host.ok_or_else(|| misused("--url: must be http:// or https:// and a host"))?;
-        if url.starts_with("http://") && !is_loopback(url) && !is_allowed(settings, host) {
-            return Err(misused(format!(
-                "--url: the API key would be sent to {host} without encryption; begin the address with \
-                 https://, or name {host} in ALLOW_CLEARTEXT"
-            )));
-        }
-        let mut client = Client::builder()
-            .connect_timeout(CONNECT)
-            .read_timeout(SILENCE);
-        if is_loopback(url) {
-            client = client.no_proxy();
-        }
-        Ok(Remote {
-            client: client.build()?,
-            url: format!("{url}/api/deliveries/stream"),
-            key: read_key(key_file)?,
-        })
-    }
-
-    async fn listen(&self, printer: &mut Printer) -> Result<()> {
-        let mut outage = Outage::default();
-        let mut is_first = true;
-        loop {
-            match self.connect().await? {
-                Ok(response) => {
-                    if std::mem::take(&mut is_first) {
-                        begun(&self.url, printer.arguments.json);
-                    }
-                    outage.over();
-                    match read(response, printer).await? {
-                        Ended::Shown => return Ok(()),
-                        Ended::Lost(why) => {
-                            outage.begun(&format!("{why}; what arrives meanwhile is not shown"));
-                        }
+async fn listen(remote: &Remote, printer: &mut Printer) -> Result<()> {
+    let mut outage = Outage::default();
+    let mut is_first = true;
+    loop {
+        match remote.get(STREAM).await? {
+            Ok(response) => {
+                if std::mem::take(&mut is_first) {
+                    begun(&remote.address(STREAM), printer.arguments.json);
+                }
+                outage.over();
+                match read(response, printer).await? {
+                    Ended::Shown => return Ok(()),
+                    Ended::Lost(why) => {
+                        outage.begun(&format!("{why}; what arrives meanwhile is not shown"));
                     }
                 }
-                Err(why) => outage.begun(&why),
             }
-            sleep(TRY_AGAIN).await;
+            Err(why) => outage.begun(&why),
         }
+        sleep(TRY_AGAIN).await;
     }
-
-    /// The stream, or why there is none now. An error is final.
-    async fn connect(&self) -> Result<Result<Response, String>> {
-        let request = self.client.get(&self.url).bearer_auth(&self.key);
-        let Ok(response) = request.send().await else {
-            return Ok(Err(format!("nothing answers on {}", self.url)));
-        };
-        let status = response.status();
-        if status == StatusCode::OK {
-            return Ok(Ok(response));
-        }
-        let body: Value = response.json().await.unwrap_or_default();
-        let detail = body["detail"].as_str().unwrap_or("no reason given");
-        let what = format!("{} answered {}: {detail}", self.url, status.as_u16());
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            return Ok(Err(what));
-        }
-        bail!("{what}");
-    }
-}
-
-/// Hosts to which credentials may be sent in clear.
-fn is_allowed(settings: &Settings, host: &str) -> bool {
-    let allowed = settings.get("ALLOW_CLEARTEXT").unwrap_or_default();
-    allowed
-        .split(',')
-        .any(|it| it.trim().eq_ignore_ascii_case(host))
-}
-
-fn read_key(file: &Path) -> Result<String> {
-    let mut key = String::new();
-    if file == Path::new("-") {
-        std::io::stdin()
-            .read_to_string(&mut key)
-            .context("--key-file: cannot read standard input")?;
-    } else {
-        key = std::fs::read_to_string(file)
-            .with_context(|| format!("--key-file: cannot read {}", file.display()))?;
-    }
-    Ok(key.trim().to_owned())
 }
 
 /// Reads the messages of the stream (server-sent events) until it ends.

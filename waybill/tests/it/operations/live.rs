@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::api_key::{Rights, Scope, Shops};
 use domain::job::{JobId, Queue, Source, State};
-use domain::signature::sign_storefront;
+use domain::signature::{sign_standard, sign_storefront};
 use platform::clock::Clock;
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -15,9 +15,11 @@ use store::jobs::{self, NewJob};
 use store::sql::Db;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::support::backend::Backend;
 use crate::support::delivery::{SHOP, order, storefront};
+use crate::support::endpoint::StandIn;
 use crate::support::process::{Lines, command, free_port, is_ready, settings};
 use crate::support::{STOREFRONT_SECRET, Service, eventually, pause, service, within};
 
@@ -535,6 +537,98 @@ async fn a_listener_from_afar_waits_for_a_service_that_is_away() {
     assert_eq!(posted.send().await.unwrap().status(), 200);
     assert!(listening.until("app/uninstalled").await.ends_with("kept"));
     second.terminate().await;
+}
+
+/// The event ids and types that a stand-in accepted, whose signatures are right.
+fn forwarded(stand_in: &StandIn, secret: &str) -> Vec<(Uuid, String)> {
+    let accepted = stand_in.accepted();
+    let checked = accepted.iter().map(|it| {
+        let at = it.headers["webhook-timestamp"].parse().unwrap();
+        let id = it.headers["webhook-id"].as_str();
+        let right = sign_standard(secret, id, at, it.body.as_bytes()).unwrap();
+        assert_eq!(it.headers["webhook-signature"], right);
+        (it.id(), it.event()["type"].as_str().unwrap().to_owned())
+    });
+    checked.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_forwarded_to_this_machine_in_order_until_they_are_accepted() {
+    let backend = Arc::new(Backend::create().await);
+    let service = service().start_on(backend.clone()).await;
+    let own = settings(&backend, free_port());
+    let rights = Rights {
+        scopes: Some(vec![Scope::EventsRead]),
+        shops: Shops(None),
+    };
+    let file = backend.folder().join("key");
+    std::fs::write(&file, service.api_key_for("events", &rights).await).unwrap();
+    let secret_file = backend.folder().join("secret");
+    let secret = domain::endpoint::Secret::new([7; 32]).reveal();
+    std::fs::write(&secret_file, format!("{secret}\n")).unwrap();
+    let (here, there) = (StandIn::start(503).await, StandIn::start(200).await);
+    let local = ["listen", "--forward-to", &here.url];
+    let mut near = Lines::start(&local, &own);
+    let made = near.says("signed by Standard Webhooks with ").await;
+    let (key, named) = (file.to_str().unwrap(), secret_file.to_str().unwrap());
+    let afar = [
+        "listen",
+        "--forward-to",
+        &there.url,
+        "--url",
+        &service.url,
+        "--key-file",
+        key,
+    ];
+    let afar = [
+        &afar[..],
+        &["--secret-file", named, "--type", "order.*", "--json"],
+    ]
+    .concat();
+    let mut far = Lines::start(&afar, &[]);
+    far.says("Forwarding events").await;
+    for (topic, seed) in [("orders/create", 1), ("orders/paid", 1)] {
+        assert_eq!(service.answer(&order(topic, seed)).await.0, 200);
+    }
+    // One that is down makes only its own command wait.
+    near.says("503; again in 1 s, and what follows waits").await;
+    far.until("order.created").await;
+    far.until("order.fulfillment_requested").await;
+    let kinds = |it: &[(Uuid, String)]| it.iter().map(|it| it.1.clone()).collect::<Vec<_>>();
+    let of_far = forwarded(&there, &secret);
+    assert!(
+        kinds(&of_far).iter().all(|it| it.starts_with("order.")),
+        "{of_far:?}"
+    );
+    assert_eq!(here.accepted().len(), 0);
+    here.is(200);
+    near.until("order.fulfillment_requested").await;
+    let of_near = forwarded(&here, &made);
+    let only = of_near.iter().filter(|it| it.1.starts_with("order."));
+    let only: Vec<_> = only.take(of_far.len()).cloned().collect();
+    assert_eq!(only, of_far, "the same events in the same sequence");
+    near.interrupt();
+    let (code, _, err) = near.end().await;
+    assert_eq!(code, Some(0));
+    let last = of_near.last().unwrap().0.to_string();
+    assert!(err.iter().any(|line| line.contains("--after")), "{err:?}");
+    // What came while nobody listened is forwarded after the last one.
+    assert_eq!(service.answer(&order("orders/create", 2)).await.0, 200);
+    service.settled().await;
+    let after = [&local[..], &["--after", &last, "--limit", "1"]].concat();
+    let (code, out, _) = Lines::start(&after, &own).end().await;
+    assert_eq!((code, out.len()), (Some(0), 1), "{out:?}");
+    for (url, why) in [
+        ("https://10.0.0.7/hook", "ENDPOINT_NETWORKS"),
+        ("ftp://127.0.0.1/", "must be https:// or http://"),
+    ] {
+        let (code, _, err) = Lines::start(&["listen", "--forward-to", url], &own)
+            .end()
+            .await;
+        assert_eq!(code, Some(2));
+        assert!(err.iter().any(|line| line.contains(why)), "{err:?}");
+    }
+    service.stop().await;
 }
 
 /// The terminal of `waybill` without a command.

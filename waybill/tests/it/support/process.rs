@@ -399,13 +399,13 @@ impl Lines {
         }
     }
 
-    /// Reads standard error up to a line that has this text.
-    pub async fn says(&mut self, text: &str) {
+    /// Reads standard error up to a line that has this text, and returns the rest of that line.
+    pub async fn says(&mut self, text: &str) -> String {
         loop {
             let line = next(&mut self.err).await;
             let line = line.unwrap_or_else(|| panic!("it never said {text:?}"));
-            if line.contains(text) {
-                return;
+            if let Some((_, rest)) = line.split_once(text) {
+                return rest.to_owned();
             }
         }
     }

@@ -652,7 +652,7 @@ async fn what_cannot_be_an_endpoint_and_who_may_not_add_one_is_refused() {
 async fn the_operator_adds_tests_pauses_rotates_and_removes_an_endpoint() {
     let service = with_endpoints().without_workers().start().await;
     let stand_in = StandIn::start(200).await;
-    let (code, error) = refused(&service, &["endpoints", "add", "http://127.0.0.1:9/"]).await;
+    let (code, error) = refused(&service, &["endpoints", "add", "https://10.0.0.9/"]).await;
     assert_eq!(code, 2);
     assert!(error.contains("ENDPOINT_NETWORKS"), "{error}");
     let allowed = ["--endpoint-networks", "127.0.0.1"];
