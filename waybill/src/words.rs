@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, Type
 use clap::{Arg, Command};
 use domain::api_key::Scope;
 use domain::attention::Condition;
-use domain::event::catalogue;
+use domain::event::{NotAPattern, Pattern, catalogue};
 use domain::job::{Kind, Queue, State};
 use domain::license::Tier;
 use domain::order::{FinancialStatus, FulfillmentStatus};
@@ -18,6 +18,7 @@ use domain::privacy;
 use operators::fields::Reason;
 use sandbox::sample;
 use strum::VariantArray;
+use uuid::Uuid;
 
 /// What stands in a list for an order that has no such status.
 const NONE: &str = "none";
@@ -78,15 +79,6 @@ pub fn privacy_topic() -> impl TypedValueParser<Value = privacy::Topic> {
 #[derive(Clone)]
 pub struct Usual(Vec<String>);
 
-impl Usual {
-    fn of<T>(self) -> impl TypedValueParser<Value = T>
-    where
-        T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
-    {
-        self.try_map(|text| text.parse::<T>())
-    }
-}
-
 impl TypedValueParser for Usual {
     type Value = String;
 
@@ -106,6 +98,12 @@ impl TypedValueParser for Usual {
 
 fn usual<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Usual {
     Usual(words.into_iter().map(Into::into).collect())
+}
+
+/// The id of a job, an endpoint, a request, ..
+pub fn id(text: &str) -> Result<Uuid, &'static str> {
+    let id = Uuid::parse_str(text.trim());
+    id.map_err(|_| "is no id such as 01a3185c-5000-7cc3-98c4-dc0c0c07398f; the list of the same command shows them")
 }
 
 /// The kinds of jobs.
@@ -135,12 +133,32 @@ fn kinds() -> impl Iterator<Item = Kind> {
     Queue::ALL.into_iter().flat_map(Kind::of_queue)
 }
 
-/// A pattern of events, of which the usual ones are the types of events.
-pub fn event<T>() -> impl TypedValueParser<Value = T>
-where
-    T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
-{
-    usual(catalogue().into_iter().map(|event| event.name)).of()
+/// A pattern of events, which may be those of an older version.
+pub fn event() -> impl TypedValueParser<Value = Pattern> {
+    event_types().try_map(|text| text.parse::<Pattern>())
+}
+
+fn event_types() -> Usual {
+    usual(catalogue().into_iter().map(|event| event.name))
+}
+
+/// Whether some type of event of this version fits a pattern.
+pub fn is_known(pattern: &Pattern) -> bool {
+    let mut types = catalogue().into_iter();
+    types.any(|event| pattern.fits(&event.name))
+}
+
+/// A pattern of events that are to come.
+pub fn coming_event() -> impl TypedValueParser<Value = Pattern> {
+    event_types().try_map(|text| {
+        let pattern = text
+            .parse()
+            .map_err(|error: NotAPattern| error.to_string())?;
+        if !is_known(&pattern) {
+            return Err("no type of event fits it; docs/events.md lists them".to_owned());
+        }
+        Ok(pattern)
+    })
 }
 
 /// What a storefront says of the payment of an order, or what its payments come to.

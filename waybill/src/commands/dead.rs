@@ -91,6 +91,7 @@ pub struct Which {
 #[derive(clap::Args)]
 pub struct Targets {
     /// The ids of the jobs. Without any, all jobs that the filters select
+    #[arg(value_parser = words::id)]
     ids: Vec<JobId>,
     #[command(flatten)]
     which: Which,

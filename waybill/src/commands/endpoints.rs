@@ -50,7 +50,7 @@ pub struct AddArguments {
     #[arg(
         long = "type",
         value_name = "PATTERN",
-        value_parser = words::event::<Pattern>(),
+        value_parser = words::coming_event(),
         hide_possible_values = true
     )]
     types: Vec<Pattern>,
@@ -67,6 +67,7 @@ pub struct AddArguments {
 #[derive(clap::Args)]
 pub struct OneArguments {
     /// The endpoint's id, from `waybill endpoints list`
+    #[arg(value_parser = words::id)]
     id: Uuid,
     /// Print JSON
     #[arg(long)]
@@ -76,6 +77,7 @@ pub struct OneArguments {
 #[derive(clap::Args)]
 pub struct ChangeArguments {
     /// The endpoint's id, from `waybill endpoints list`
+    #[arg(value_parser = words::id)]
     id: Uuid,
     #[command(flatten)]
     operator: Operator,
@@ -84,6 +86,7 @@ pub struct ChangeArguments {
 #[derive(clap::Args)]
 pub struct RotateArguments {
     /// The endpoint's id, from `waybill endpoints list`
+    #[arg(value_parser = words::id)]
     id: Uuid,
     /// How long the former secret signs too: 1h, 2d, .. With 0s it ends at once
     #[arg(long, value_name = "AGE", value_parser = age::parse, default_value = "1d")]

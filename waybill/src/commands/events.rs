@@ -61,7 +61,7 @@ pub struct Wanted {
         long = "type",
         value_name = "PATTERN",
         default_value = "#",
-        value_parser = words::event::<Pattern>(),
+        value_parser = words::event(),
         hide_possible_values = true
     )]
     kind: Pattern,
@@ -139,6 +139,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 async fn list(settings: &Settings, arguments: List) -> Result<()> {
     let db = database(settings).await?;
     let Wanted { kind, shop } = arguments.wanted;
+    let is_known = words::is_known(&kind);
     let filter = filter(&kind, shop, arguments.object);
     let limit = usize::try_from(arguments.limit)?;
     let mut found: Vec<Envelope> = Vec::new();
@@ -160,7 +161,11 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
         for event in &found {
             rows.row(cells(event));
         }
-        rows.or("No events.\n")
+        rows.or(if is_known {
+            "No events.\n"
+        } else {
+            "No events: no type of this version fits --type; docs/events.md lists them.\n"
+        })
     })
 }
 

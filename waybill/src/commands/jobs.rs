@@ -53,6 +53,7 @@ pub enum Command {
     /// The audit keeps who saw which field, when and why, and not its value. `waybill dead show` and
     /// the console show which fields a body has.
     Field {
+        #[arg(value_parser = words::id)]
         id: JobId,
         /// The field's path in the body, such as /shipping_address/city or /line_items/0/name
         #[arg(value_name = "PATH")]
@@ -114,6 +115,7 @@ pub struct List {
 
 #[derive(clap::Args)]
 pub struct RunNow {
+    #[arg(value_parser = words::id)]
     id: JobId,
     #[command(flatten)]
     operator: Operator,
@@ -125,6 +127,7 @@ pub struct RunNow {
 #[derive(clap::Args)]
 pub struct Requeue {
     /// The job ids of the deliveries. Without any, all deliveries that the filters select
+    #[arg(value_parser = words::id)]
     ids: Vec<JobId>,
     /// Only deliveries of this topic or event type; `*` stands for any text: `orders/*`
     #[arg(long, value_name = "PATTERN", value_parser = words::topic(), hide_possible_values = true)]

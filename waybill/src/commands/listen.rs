@@ -62,7 +62,7 @@ pub struct Arguments {
         long = "type",
         value_name = "PATTERN",
         requires = "forward_to",
-        value_parser = words::event::<Pattern>(),
+        value_parser = words::coming_event(),
         hide_possible_values = true
     )]
     kind: Option<Pattern>,

@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use ::config::database::sqlite_file;
 use ::config::{Config, Settings};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use platform::terminal;
 use process::Misuse;
 use providers::is_loopback;
@@ -79,11 +79,18 @@ async fn with_database<T>(
 /// The same with so many connections to PostgreSQL.
 async fn open(settings: &Settings, connections: u32) -> Result<Db> {
     let url = Config::database_url(settings)?;
-    if let Some(file) = sqlite_file(&url)
-        && !file.exists()
-    {
+    if let Some(file) = sqlite_file(&url) {
+        let is_there = file.try_exists();
         let whole = std::path::absolute(&file).unwrap_or(file);
-        bail!(
+        let is_there = is_there.with_context(|| {
+            format!(
+                "DATABASE_URL: this user may not look at {}; run the command as the user of the service, such as \
+                 sudo -u waybill waybill ..",
+                whole.display()
+            )
+        })?;
+        ensure!(
+            is_there,
             "there is no database {} yet; start `waybill` or run `waybill migrate` first, or go to \
              the folder in which Waybill runs, or set DATABASE_URL",
             whole.display()

@@ -15,6 +15,7 @@ use store::sql::Db;
 use crate::commands::database;
 use crate::commands::operator::Operator;
 use crate::table::{self, Newest, Rows as _, Table, or_none};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -31,6 +32,7 @@ pub enum Command {
     ///
     /// The audit says that it was shown, and by whom.
     Show {
+        #[arg(value_parser = words::id)]
         id: JobId,
         /// Print JSON
         #[arg(long)]

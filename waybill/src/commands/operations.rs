@@ -13,6 +13,7 @@ use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::with_database;
 use crate::table::{self, Newest, One, Rows as _, Table, or_none};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -31,6 +32,7 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct OneArguments {
     /// The operation's id, from `waybill operations list`
+    #[arg(value_parser = words::id)]
     id: Uuid,
     #[command(flatten)]
     operator: Operator,

@@ -78,6 +78,7 @@ pub enum Command {
     /// and their data is left alone. Those that you do not mention stay held, and the deadline of
     /// the request still applies.
     Decide {
+        #[arg(value_parser = words::id)]
         id: Uuid,
         /// A customer who is the same person; you can give it more than once
         #[arg(long, value_name = "CUSTOMER")]
@@ -108,7 +109,7 @@ pub enum Command {
     /// disk was lost, or when you have removed the exports by hand from the former place of the
     /// store.
     ExportGone {
-        #[arg(required = true)]
+        #[arg(required = true, value_parser = words::id)]
         ids: Vec<Uuid>,
         #[command(flatten)]
         operator: Operator,
@@ -165,6 +166,7 @@ pub enum Command {
     /// says that it was fetched. For somebody without access to this machine, make a link with
     /// POST /api/privacy/requests/{id}/export-link.
     Export {
+        #[arg(value_parser = words::id)]
         id: Uuid,
         /// The new file, which only its owner may read. Without it the export goes to standard
         /// output
@@ -195,6 +197,7 @@ pub struct ListArguments {
 
 #[derive(clap::Args)]
 pub struct OneRequest {
+    #[arg(value_parser = words::id)]
     id: Uuid,
     #[command(flatten)]
     operator: Operator,

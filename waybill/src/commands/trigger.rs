@@ -77,6 +77,8 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let clock = Clock::system();
     let delivery = build(settings, &arguments, &clock)?;
     let url = format!("{}{}", Config::public_url(settings)?, delivery.path);
+    // What is sent cannot be taken back, so first it is found out whether its end can be looked at.
+    let db = database(settings).await?;
     let (status, answer) = post(&url, &delivery).await?;
     if !arguments.json {
         table::print(&format!(
@@ -86,7 +88,6 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
             status.as_u16(),
         ))?;
     }
-    let db = database(settings).await?;
     let outcome = follow(&db, &delivery).await;
     let outcome = outcome.context("DATABASE_URL: cannot look what became of it")?;
     let png = match &outcome {
@@ -104,7 +105,15 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
         &outcome,
         png.as_deref(),
     )?;
-    judge(settings, &delivery, status, outcome.job.is_some(), &url)
+    judge(settings, &delivery, status, outcome.job.is_some(), &url)?;
+    match &outcome.job {
+        Some(job) if job.state == State::Dead.into_str() => bail!(
+            "the delivery was taken, and its job died: {}; waybill dead show {}",
+            job.last_error.as_deref().unwrap_or("no error is known"),
+            job.id
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// The topics and event types of which there are samples, for the help.

@@ -544,7 +544,9 @@ async fn no_log_of_any_level_says_whose_order_it_is() {
             let from = format!("shop-{n}.example");
             let path = path.to_str().unwrap();
             let done = shop.run(&["trigger", "orders/create", "--body", path, "--shop", &from]);
-            assert!(done.status.success(), "{}", text(&done.stderr));
+            // The second one's job dies.
+            let code = Some(i32::from(n == 1));
+            assert_eq!(done.status.code(), code, "{}", text(&done.stderr));
         }
         let url = format!("http://127.0.0.1:{}/api/commerce/orders/77", shop.port);
         let request = reqwest::Client::new().get(url).bearer_auth("wb_canarykey");
@@ -888,4 +890,40 @@ fn what_a_migration_would_do_is_shown_and_not_done() {
     assert!(shop.run(&["migrate"]).status.success());
     let applied: Value = serde_json::from_slice(&shop.run(&plan).stdout).unwrap();
     assert!(applied[0]["applied"] == true, "{applied}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_said_in_words_and_a_job_that_died_is_a_failure() {
+    let shop = Shop::new();
+    let body = shop.folder.path().join("bad.json");
+    std::fs::write(&body, r#"{"id":"x"}"#).unwrap();
+    let died = ["trigger", "orders/create", "--body", body.to_str().unwrap()];
+    let before = shop.run(&died);
+    assert_eq!(before.status.code(), Some(1));
+    let error = text(&before.stderr);
+    assert!(
+        error.contains("there is no database"),
+        "nothing is sent: {error}"
+    );
+    let mut process = shop.start().await;
+    for (arguments, code, wanted) in [
+        (
+            &died[..],
+            1,
+            "its job died: id is not an integer; waybill dead show",
+        ),
+        (&["jobs", "field", "nonsense", "/id"], 2, "is no id such as"),
+        (&["dead", "requeue", "nonsense"], 2, "is no id such as"),
+        (
+            &["endpoints", "add", "https://a.example", "--type", "ordr.*"],
+            2,
+            "no type of event fits it",
+        ),
+    ] {
+        let output = shop.run(arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(wanted), "{arguments:?}: {error}");
+    }
+    process.terminate().await;
 }
