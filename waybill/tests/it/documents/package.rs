@@ -197,6 +197,62 @@ fn two_archives_of_the_same_programs_are_equal_to_the_byte() {
     }
 }
 
+#[test]
+fn a_release_is_installed_by_its_installer_alone_and_nothing_that_was_changed_is() {
+    if tools::find("dpkg-deb", "--version").is_none() || tools::find("curl", "--version").is_none()
+    {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let programs = binary();
+    let [release, to] = ["release", "bin"].map(|name| folder.path().join(name));
+    let url = format!("file://{}", release.display());
+    let arguments = ["--compression", "none", "--url", &url, "--binaries"].map(Path::new);
+    let rest = [programs.parent().unwrap(), Path::new("--output"), &release];
+    printed("scripts/release", &[&arguments[..], &rest].concat());
+    let made = names(&release);
+    for end in [
+        ".tar",
+        ".deb",
+        "sbom.json",
+        "notices.txt",
+        "install.sh",
+        "SHA256SUMS",
+    ] {
+        assert!(
+            made.iter().any(|name| name.ends_with(end)),
+            "{end}: {made:?}"
+        );
+    }
+    let installer = release.join("install.sh");
+    let install = || {
+        let mut command = Command::new("sh");
+        command.arg(&installer).arg("--to").arg(&to);
+        output(command)
+    };
+    let done = install();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success() && said.contains("Installed waybill"),
+        "{said}"
+    );
+    printed(
+        to.join("waybill-orders").to_str().unwrap(),
+        &[Path::new("--version")],
+    );
+    fs::remove_dir_all(&to).unwrap();
+    let archive = made.iter().find(|name| name.contains(".tar")).unwrap();
+    let mut bytes = fs::read(release.join(archive)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(release.join(archive), bytes).unwrap();
+    let refused = install();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("nothing was installed"), "{said}");
+    assert!(!to.exists());
+}
+
 /// What the workflows of the forge run is there.
 #[test]
 fn the_workflows_run_programs_of_the_project_that_exist() {
@@ -206,7 +262,7 @@ fn the_workflows_run_programs_of_the_project_that_exist() {
             .split_whitespace()
             .map(|word| word.trim_end_matches('.'));
         let ours: Vec<&str> = words
-            .filter(|word| word.starts_with("scripts/package") || word.starts_with(".ci/"))
+            .filter(|word| word.starts_with("scripts/") || word.starts_with(".ci/"))
             .collect();
         assert!(!ours.is_empty(), "{file}");
         for path in ours {
