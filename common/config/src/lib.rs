@@ -1155,14 +1155,10 @@ impl<'a> Reader<'a> {
         let hosts = self.settings.get("ALLOW_CLEARTEXT").unwrap_or_default();
         let hosts = hosts.split(',').map(|host| host.trim().to_owned());
         let cleartext = hosts.filter(|host| !host.is_empty()).collect();
-        let allowed = Allowed {
+        Some(Allowed {
             networks: self.networks("ENDPOINT_NETWORKS")?,
             cleartext,
-        };
-        Some(if is_development {
-            allowed.with_this_machine()
-        } else {
-            allowed
+            this_machine: is_development,
         })
     }
 

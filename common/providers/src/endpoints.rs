@@ -7,7 +7,7 @@
 //! used. Of the body of an answer only the beginning is read, which an operator may need to see.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,25 +124,17 @@ pub struct Allowed {
     pub networks: Vec<IpNet>,
     /// Hosts that may be addressed without encryption.
     pub cleartext: Vec<String>,
+    /// They may be on this machine, where a developer's own system runs.
+    pub this_machine: bool,
 }
 
 impl Allowed {
-    /// The same, and the addresses of this machine.
-    #[must_use]
-    pub fn with_this_machine(mut self) -> Self {
-        let own = [
-            (IpAddr::from([127, 0, 0, 0]), 8),
-            (IpAddr::from(Ipv6Addr::LOCALHOST), 128),
-        ];
-        let own = own.map(|(address, length)| IpNet::new_assert(address, length));
-        self.networks.extend(own);
-        self
-    }
-
     fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let mut networks = self.networks.iter();
-        is_public(address) || networks.any(|network| network.contains(&address))
+        is_public(address)
+            || (self.this_machine && address.is_loopback())
+            || networks.any(|network| network.contains(&address))
     }
 
     /// Checks everything that can be seen of a URL alone. A host name is looked up at each connect.

@@ -14,6 +14,7 @@ fn only_addresses_that_are_allowed_can_be_endpoints() {
     let allowed = Allowed {
         networks: vec!["10.1.0.0/16".parse().unwrap()],
         cleartext: vec!["hooks.shop.example".to_owned()],
+        this_machine: false,
     };
     let check = |url: &str| allowed.check(url).err();
     for url in [
@@ -66,6 +67,7 @@ async fn an_endpoint_that_has_accepted_is_not_waited_for() {
     let sender = Sender::new(Allowed {
         networks: vec!["127.0.0.0/8".parse().unwrap()],
         cleartext: vec!["127.0.0.1".to_owned()],
+        this_machine: false,
     });
     let secret = Secret::new([7; 32]);
     let webhook = Webhook::signed(&url, &[secret], "1".into(), Timestamp(0), b"{}".to_vec());
