@@ -43,6 +43,7 @@ use crate::fields::Fields;
 use crate::form;
 use crate::known::{Counts, Known};
 use crate::pages::live::Watched;
+use crate::routes::LIVE_EVENTS;
 
 /// A session ends when it was not used for this long.
 const IDLE: Duration = Duration::from_mins(30);
@@ -456,7 +457,10 @@ impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
     ) -> Result<Self, Error> {
         let visit = Visit::begin(parts, console).await?;
         let mut visit = visit.take_turn().await;
-        visit.counts = console.known.counts(&visit).await;
+        // What is no page has no menu.
+        if visit.query.get("format").is_empty() && parts.uri.path() != LIVE_EVENTS {
+            visit.counts = console.known.counts(&visit).await;
+        }
         Ok(visit)
     }
 }
@@ -471,6 +475,10 @@ pub struct Write<R> {
 }
 
 impl<R> Write<R> {
+    pub fn console(&self) -> Arc<Console> {
+        self.visit.console.clone()
+    }
+
     /// Everything with which something is changed: the database, the bus, the clock.
     pub fn parts(&self) -> &Parts {
         &self.visit.console.parts
@@ -516,9 +524,6 @@ impl<R: Needs> FromRequest<Arc<Console>> for Write<R> {
         }
         let mut visit = visit.take_turn().await;
         visit.counts = console.known.counts(&visit).await;
-        if R::ROLE != Role::Reader {
-            console.known.forget_counts().await;
-        }
         Ok(Write {
             actor: actor(&visit.who.name),
             visit,

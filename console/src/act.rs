@@ -315,7 +315,8 @@ impl Done {
             }
             Done::ChosenDiscarded => "The jobs were discarded: they are never run again.",
             Done::SomeChanged => {
-                "Some of them had changed since you saw them, and were left as they are. The others were done."
+                "Some were left as they are, because they have changed since you saw them or may not be given up. The \
+                 others were done."
             }
             Done::Shown => {
                 "This was done before. A secret is shown once; whoever did not store it makes another one."
@@ -335,5 +336,6 @@ pub fn done<R>(visit: &Visit<R>) -> Option<&'static str> {
 
 /// The answer to a write: it leads to a page that says what was done.
 pub fn see(path: &str, done: Done) -> Response {
-    Redirect::to(&format!("{path}?done={}", done.into_str())).into_response()
+    let and = if path.contains('?') { '&' } else { '?' };
+    Redirect::to(&format!("{path}{and}done={}", done.into_str())).into_response()
 }

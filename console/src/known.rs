@@ -65,6 +65,8 @@ impl<T> Kept<T> {
 pub struct Known {
     findings: Kept<Findings>,
     counts: Kept<Counts>,
+    /// The last ones that were known.
+    before: Mutex<Arc<Counts>>,
 }
 
 impl Known {
@@ -76,17 +78,19 @@ impl Known {
         self.findings.or(visit.now(), look(visit, endpoints)).await
     }
 
-    /// The numbers of the menu. A page is shown without those that cannot be read soon.
+    /// The numbers of the menu. Those that cannot be read soon stay as they were.
     pub async fn counts<R>(&self, visit: &Visit<R>) -> Arc<Counts> {
+        let before = self.before.lock().await.clone();
         let look = async {
             let looked = timeout(LOOKED, Box::pin(now::look(visit))).await;
-            Ok::<_, Infallible>(looked.map(|it| it.counts).unwrap_or_default())
+            Ok::<_, Infallible>(looked.map_or_else(|_| (*before).clone(), |it| it.counts))
         };
         let Ok(counts) = self.counts.or(visit.now(), look).await;
+        self.before.lock().await.clone_from(&counts);
         counts
     }
 
-    /// Somebody changes something, so the numbers are looked up again by the next page.
+    /// Somebody has changed something, so the numbers are looked up again by the next page.
     pub async fn forget_counts(&self) {
         *self.counts.0.lock().await = None;
     }

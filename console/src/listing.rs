@@ -166,7 +166,7 @@ pub struct Filter {
 /// What can be done with the rows that somebody has chosen.
 pub struct Chosen {
     /// Where the form is sent, and the label.
-    pub buttons: Vec<(&'static str, &'static str)>,
+    pub buttons: Vec<(String, &'static str)>,
 }
 
 /// A filter that is set, and the way to the list without it.

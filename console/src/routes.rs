@@ -29,6 +29,9 @@ use crate::pages::{
 };
 use crate::writes;
 
+/// Where the live view hears of deliveries.
+pub const LIVE_EVENTS: &str = "/live/events";
+
 /// The path of the one-time link.
 pub const ONCE: &str = "/sign-in/once";
 
@@ -49,7 +52,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/", page(now::show))
         .route("/deliveries", page(deliveries::list))
         .route("/live", page(live::show))
-        .route("/live/events", page(live::events))
+        .route(LIVE_EVENTS, page(live::events))
         .route("/orders", page(orders::list))
         .route("/orders/{order}", page(orders::show))
         .route("/jobs/{id}", page(job::show))

@@ -182,7 +182,7 @@ impl Cell {
     /// What the page's script makes the same cell of (`console.js`).
     pub fn parts(&self) -> Value {
         let brief = self.brief();
-        match self {
+        let mut parts = match self {
             Cell::None => json!({"is": "none"}),
             Cell::Text(text) => json!({"is": "text", "text": text, "brief": brief}),
             Cell::Number(number) => json!({"is": "text", "text": number.to_string()}),
@@ -192,7 +192,9 @@ impl Cell {
                 json!({"is": "link", "text": text, "brief": brief, "href": href})
             }
             Cell::State(class, text) => json!({"is": "state", "class": class, "text": text}),
-        }
+        };
+        parts["column"] = json!(self.column());
+        parts
     }
 
     /// A field of CSV (RFC 4180). Programs for tables take what begins with `=` and the like for a

@@ -71,7 +71,13 @@ impl Writes {
         H: Fn(Write<R>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response, Error>> + Send + 'static,
     {
-        let handler = post(async move |write: Write<R>| handler(write).await);
+        let handler = post(async move |write: Write<R>| {
+            let console = write.console();
+            let answer = handler(write).await;
+            // The next page counts anew.
+            console.known.forget_counts().await;
+            answer
+        });
         self.router = self.router.route(path, handler);
         self.roles.push((path, R::ROLE));
         self

@@ -36,6 +36,8 @@ function element(name, text, className) {
 function copies(of) {
   const button = element('button', '', 'copy');
   button.type = 'button';
+  // The texts that it copies are in the page that the row leads to, too.
+  button.tabIndex = -1;
   button.setAttribute('aria-label', `Copy ${of.dataset.copy}`);
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(of.dataset.copy);
@@ -66,7 +68,7 @@ function hover(figure) {
   drawing.addEventListener('pointermove', (event) => {
     const at = under(event);
     const what = steps ? lines.map(({ name, values }) => `${name} ${values[at] || '–'}`).join(' · ')
-      : bars[at].querySelector('title').textContent;
+      : bars[at].querySelector('title').textContent.split(': ').pop();
     tip.textContent = `${clock(new Date(begin + at * step))}: ${what}`;
     tip.hidden = false;
     const room = plot.clientWidth - tip.offsetWidth;
@@ -88,20 +90,26 @@ function drag(figure, drawing, bars, under, begin, step) {
   drawing.addEventListener('pointerdown', (event) => {
     if (event.button === 0) from = under(event);
   });
-  drawing.addEventListener('pointermove', (event) => { if (from !== null) mark(range(event)); });
+  const forget = () => {
+    from = null;
+    mark([1, 0]);
+  };
+  drawing.addEventListener('pointermove', (event) => {
+    if (from === null) return;
+    if (event.buttons) mark(range(event));
+    else forget();
+  });
+  drawing.addEventListener('pointercancel', forget);
   addEventListener('pointerup', (event) => {
     if (from === null) return;
     const [first, last] = range(event);
-    from = null;
-    mark([1, 0]);
-    if (first === last) return;
+    const isHere = drawing.contains(event.target);
+    forget();
+    if (first === last || !isHere) return;
     const query = new URLSearchParams(figure.dataset.base);
     query.set('from', new Date(begin + first * step).toISOString());
     query.set('until', new Date(begin + (last + 1) * step).toISOString());
     location.search = query;
-  });
-  drawing.addEventListener('click', (event) => {
-    if (event.detail && bars.filter((bar) => bar.classList.contains('dragged')).length > 1) event.preventDefault();
   });
 }
 
@@ -116,22 +124,30 @@ enliven(document);
 // The panel: on a wide window a row opens beside its list. Escape closes it, and the arrows go to the next row.
 const panel = document.getElementById('panel');
 let shownRow = null;
+let asked = null;
+function mark(row) {
+  shownRow?.classList.remove('shown');
+  shownRow = row;
+  row?.classList.add('shown');
+}
 function close() {
-  if (!panel || panel.hidden) return;
+  asked?.abort();
+  if (!shownRow) return;
   panel.hidden = true;
   panel.replaceChildren();
-  shownRow?.classList.remove('shown');
-  shownRow?.querySelector('a.open')?.focus();
-  shownRow = null;
+  shownRow.querySelector('a.open')?.focus();
+  mark(null);
 }
 function open(row, link) {
-  const asked = new XMLHttpRequest();
+  asked?.abort();
+  asked = new XMLHttpRequest();
+  mark(row);
   asked.open('GET', link.href);
   asked.responseType = 'document';
   asked.onerror = () => { location.href = link.href; };
-  asked.onload = () => {
-    const main = asked.response?.querySelector('#content');
-    if (asked.status !== 200 || !main) {
+  asked.onload = ({ target }) => {
+    const main = target.response?.querySelector('#content');
+    if (target.status !== 200 || !main) {
       location.href = link.href;
       return;
     }
@@ -146,15 +162,13 @@ function open(row, link) {
     all(main, 'a[href^="?"], a[href^="#"]', (it) => {
       it.href = new URL(it.getAttribute('href'), link.href).href;
     });
+    panel.replaceChildren();
     // A document cannot have two elements of one id.
     all(main, '[id]', (it) => { if (document.getElementById(it.id)) it.removeAttribute('id'); });
     panel.replaceChildren(ways, ...main.childNodes);
     panel.hidden = false;
     panel.scrollTop = 0;
     enliven(panel);
-    shownRow?.classList.remove('shown');
-    shownRow = row;
-    row.classList.add('shown');
     panel.focus();
   };
   asked.send();
@@ -172,9 +186,10 @@ document.addEventListener('keydown', (event) => {
   if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
     document.getElementById('q')?.focus();
-  } else if (event.key === 'Escape') {
+  } else if (event.key === 'Escape' && !isTyping) {
     close();
-  } else if (shownRow && !isTyping && (event.key === 'ArrowDown' || event.key === 'ArrowUp')) {
+  } else if (shownRow && !isTyping && !event.shiftKey && !event.ctrlKey && !event.altKey && !event.metaKey
+    && !event.target.closest('pre, .table') && (event.key === 'ArrowDown' || event.key === 'ArrowUp')) {
     const next = event.key === 'ArrowDown' ? shownRow.nextElementSibling : shownRow.previousElementSibling;
     const link = next?.querySelector('a.open');
     if (link) {
@@ -257,8 +272,12 @@ if (live) {
     const row = document.createElement('tr');
     cells.forEach((part, at) => {
       const cell = document.createElement('td');
-      [cell.dataset.column, cell.className] = columns[at];
-      cell.append(node(part));
+      const [name, className] = columns[at];
+      cell.dataset.column = name;
+      cell.className = `${part.column} ${className}`;
+      const made = node(part);
+      if (part.column === 'sentence') made.title = part.text;
+      cell.append(made);
       row.append(cell);
     });
     // The last link leads to what the row is about.
@@ -266,6 +285,7 @@ if (live) {
     enliven(row);
     const known = job && rows.get(job);
     if (known) {
+      if (known === shownRow) mark(row);
       known.replaceWith(row);
     } else {
       body.prepend(row);

@@ -373,8 +373,8 @@ impl Config {
         reader.finished(Some(identity))
     }
 
-    /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone. Whether the service is one
-    /// of development is told by its secrets: it has none.
+    /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT`. The service counts as one of
+    /// development if it has no secrets and a database on this machine.
     pub fn endpoints(settings: &Settings) -> Result<Allowed, Mistakes> {
         let secrets = [
             "STOREFRONT_WEBHOOK_SECRET",
@@ -385,8 +385,11 @@ impl Config {
             let file = format!("{name}_FILE");
             settings.get(name).is_some() || settings.get(&file).is_some()
         };
+        let url = settings.get("DATABASE_URL");
+        let is_development =
+            !secrets.into_iter().any(is_set) && url.is_none_or(|it| it.starts_with("sqlite"));
         let mut reader = Reader::alone(settings);
-        let allowed = reader.endpoints(!secrets.into_iter().any(is_set));
+        let allowed = reader.endpoints(is_development);
         reader.finished(allowed)
     }
 
@@ -606,7 +609,7 @@ impl<'a> Reader<'a> {
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
         let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         let trusted_proxies = self.proxies();
-        let endpoints = self.endpoints(mode == Mode::Development);
+        let endpoints = self.endpoints(mode == Mode::Development && self.exposures().is_empty());
         let show_deliveries = self.flag("SHOW_DELIVERIES");
         let log_format = self.log_format();
         let log_filter = self.log_filter();

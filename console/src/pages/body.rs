@@ -25,6 +25,8 @@ pub struct Body {
     /// None when it is not kept any more.
     pub text: Option<String>,
     pub is_cut: bool,
+    /// It never had one.
+    pub is_without: bool,
     /// The reasons to choose from, for those who may see a field as it came.
     pub reasons: Option<[Reason; 4]>,
 }
@@ -47,6 +49,7 @@ impl Body {
             reasons: (text.is_some() && visit.may(Role::Privacy)).then_some(Reason::ALL),
             text,
             is_cut,
+            is_without: job.body_bytes.is_none(),
         })
     }
 }

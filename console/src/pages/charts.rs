@@ -253,7 +253,11 @@ pub async fn histogram(
             at: at * BAR,
             height: count * HEIGHT / axis.most,
             class: if is_chosen { "chosen" } else { "other" },
-            title: format!("{} accepted", bounded(*count, i64::MAX)),
+            title: format!(
+                "{}: {} accepted",
+                Moment(*begin).utc(),
+                bounded(*count, i64::MAX)
+            ),
             href: query.append_pair("until", &end.to_string()).finish(),
         }
     };

@@ -3,11 +3,14 @@
 
 use axum::response::Response;
 use domain::api_key::Role;
+use domain::job::State;
 use domain::time::Timestamp;
+use operators::jobs::as_ended;
 use operators::operations as flow;
+use process::Parts;
 use store::jobs::ended::{self, Filter};
-use store::jobs::operate::Action;
-use store::jobs::{LOOKED_THROUGH, Summary};
+use store::jobs::operate::{Action, carry_out};
+use store::jobs::{self, LOOKED_THROUGH, Summary};
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
@@ -17,7 +20,7 @@ use crate::fields::Fields;
 use crate::listing::{Chosen, Listing, Rows as _, Table};
 
 use crate::pages::deliveries::field;
-use crate::pages::{PAGE, cursor, from_cursor, job};
+use crate::pages::{PAGE, cursor, from_cursor};
 use crate::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -77,8 +80,14 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         },
         chosen: Some(Chosen {
             buttons: vec![
-                ("/dead/chosen/requeue", "Requeue"),
-                ("/dead/chosen/discard", "Discard .."),
+                (
+                    format!("/dead/chosen/requeue?{}", query(&filter)),
+                    "Requeue",
+                ),
+                (
+                    format!("/dead/chosen/discard?{}", query(&filter)),
+                    "Discard ..",
+                ),
             ],
         }),
         empty: "No dead job matches.",
@@ -118,26 +127,43 @@ pub async fn requeue_chosen(write: Write<Operator>) -> Result<Response, Error> {
 /// Asks before it does it.
 pub async fn discard_chosen(write: Write<Operator>) -> Result<Response, Error> {
     if write.fields.get("sure").is_empty() {
-        return Ok(ask_chosen(&write, &chosen(&write.fields)?));
+        return ask_chosen(&write, &chosen(&write.fields)?);
     }
     to_chosen(&write, Action::Discard, Done::ChosenDiscarded).await
 }
 
-/// Does it to the jobs that were chosen, each by itself.
+/// Does it to those of the chosen jobs that are as the page showed them and may be changed, all together.
 async fn to_chosen(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
     let chosen = chosen(&write.fields)?;
-    let mut changed = 0;
+    let Parts { db, bus, clock, .. } = write.parts();
+    let mut ended = Vec::new();
     for (id, seen) in &chosen {
-        changed += usize::from(job::operate(write, *id, *seen, action).await?);
+        let found = jobs::show(db, *id).await?;
+        let found =
+            found.filter(|job| job.finished_at == Some(*seen) && job.discarded_at.is_none());
+        ended.extend(found.and_then(|job| as_ended(&job, State::Dead).ok()));
     }
-    let is_all = changed == chosen.len();
-    Ok(act::see(
-        "/dead",
-        if is_all { done } else { Done::SomeChanged },
-    ))
+    let (admitted, _) = operators::jobs::admitted(db, action, ended).await?;
+    let id = clock.id();
+    let taken = carry_out(db, write.by(), action, id, &admitted, bus.is_up()).await?;
+    if action == Action::Requeue {
+        operators::jobs::notify(db, bus, &taken).await?;
+    }
+    let done = match taken.len() {
+        all if all == chosen.len() => done,
+        0 => Done::Changed,
+        _ => Done::SomeChanged,
+    };
+    Ok(act::see(&back(write)?, done))
 }
 
-fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response {
+/// The list from which the jobs were chosen.
+fn back(write: &Write<Operator>) -> Result<String, Error> {
+    Ok(format!("/dead?{}", query(&filter(&write.query)?)))
+}
+
+fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Result<Response, Error> {
+    let filter = query(&filter(&write.query)?);
     let mut table = Table::new(&["Died", "Job"]);
     for (id, seen) in chosen {
         table.row(vec![Cell::time(*seen), Cell::job(*id)]);
@@ -148,20 +174,20 @@ fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response
     let count = bounded(i64::try_from(chosen.len()).unwrap_or(i64::MAX), i64::MAX);
     let noun = if chosen.len() == 1 { "job" } else { "jobs" };
     let ids: Vec<String> = chosen.iter().map(|(id, _)| id.to_string()).collect();
-    Question {
+    let question = Question {
         here: "/dead",
         title: format!("Discard {count} {noun} for good?"),
         about: about(Action::Discard, 1, false)[..1].to_vec(),
         tables: vec![("Which jobs", table)],
-        to: Some("/dead/chosen/discard".to_owned()),
+        to: Some(format!("/dead/chosen/discard?{filter}")),
         label: "Discard them for good",
         fields: vec![("sure", "yes".to_owned())],
         chosen: jobs.collect(),
-        back: "/dead".to_owned(),
+        back: format!("/dead?{filter}"),
         command: format!("waybill dead discard {}", ids.join(" ")),
         ..Question::default()
-    }
-    .answer(write)
+    };
+    Ok(question.answer(write))
 }
 
 /// Which jobs the fields of a list or of a form name.

@@ -39,6 +39,11 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             command = format!("{command} {option} '{}'", value.replace('\'', ""));
         }
     }
+    for (option, at) in [("--since", filter.from), ("--before", filter.until)] {
+        if let Some(at) = at {
+            command = format!("{command} {option} {at}");
+        }
+    }
     let is_page = visit.query.get("format").is_empty();
     let histogram = charts::histogram(&visit, filter.from, filter.until);
     let listing = Listing {

@@ -83,11 +83,16 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         ],
         chains: object::chains(&visit, &jobs, &events).await?,
         tables: if is_delivery {
-            vec![("Headers", headers(&job))]
+            let of_job = jobs.iter().find(|it| it.job.id == id);
+            let is_reconciled = of_job.is_some_and(|it| it.reconciled.is_some());
+            vec![("Headers", headers(&job, is_reconciled))]
         } else {
             Vec::new()
         },
-        body: Some(Body::of(&visit, &job).await?),
+        body: match visit.query.get("format") {
+            "" => Some(Body::of(&visit, &job).await?),
+            _ => None,
+        },
         acts: acts(&visit, &job),
         commands: commands(&job),
         ..Object::default()
@@ -96,17 +101,21 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 /// What a delivery's headers said, by what they say. The others are not kept.
-fn headers(job: &jobs::Summary) -> Table {
+fn headers(job: &jobs::Summary, is_reconciled: bool) -> Table {
     let mut table = Table::new(&["Header", "Value"]);
-    let signature = if job.source == "reconciled" {
-        "none: it was found at the provider, and did not come by itself"
+    let (signature, id) = if is_reconciled {
+        let none = "none: it was found at the provider, and did not come by itself";
+        (none, None)
     } else {
-        "right; the signature itself is not kept"
+        (
+            "right; the signature itself is not kept",
+            job.external_id.as_deref(),
+        )
     };
     for (name, value) in [
         ("Topic or type", Some(job.kind.as_str())),
         ("Shop", job.shop.as_deref()),
-        ("Id of the delivery", job.external_id.as_deref()),
+        ("Id of the delivery", id),
         ("API version", job.api_version.as_deref()),
         ("Request id", job.trace.as_deref()),
         ("Signature", Some(signature)),
@@ -214,7 +223,7 @@ async fn to_one(write: &Write<Operator>, action: Action, done: Done) -> Result<R
 }
 
 /// Does it to one job. False when the job is not any more as the page showed it.
-pub async fn operate(
+async fn operate(
     write: &Write<Operator>,
     id: JobId,
     seen: Timestamp,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bus::Tap;
 use config::{Config, Settings};
 use domain::envelope::Envelope;
@@ -190,6 +190,8 @@ pub struct Forwarded {
     pub after: Option<Uuid>,
     pub limit: Option<u64>,
     pub json: bool,
+    /// The other options that were given, as a shell reads them.
+    pub options: String,
 }
 
 /// Forwards what happens, of the database of the settings or of a service on another machine.
@@ -229,7 +231,7 @@ pub async fn forward(
         db.close().await;
     }
     if let (Some(to), Some(last)) = (&follower.shown.forward, follower.shown.last) {
-        to.go_on(last);
+        to.go_on(last, &wanted.options);
     }
     ended.unwrap_or(Ok(()))
 }
@@ -428,17 +430,27 @@ impl Shown {
         }
         self.begun();
         let mut outage = Outage::default();
-        let mut after = after.map_or_else(|| "latest".to_owned(), |id| id.to_string());
+        // Without an event to begin after, it is first asked which one is the newest. When there is none, all are new.
+        let mut place = match after {
+            Some(id) => vec![("after", id.to_string()), ("wait", WAIT.to_string())],
+            None => vec![("after", "latest".to_owned())],
+        };
         loop {
-            let path = format!("/api/events?after={after}&wait={WAIT}");
+            let filters = [("type", self.kind.as_str()), ("shop", &self.filter.shop)];
+            let filters = filters
+                .into_iter()
+                .filter(|(_, it)| !it.is_empty() && *it != "#");
+            let path = remote.path("/api/events", filters, &place);
             let answer = match remote.get(&path).await? {
-                Ok(response) => response
-                    .json()
-                    .await
-                    .map_err(|_| "its answer cannot be read".to_owned()),
+                Ok(response) => match response.json::<Page>().await {
+                    Err(error) if error.is_decode() => {
+                        bail!("the service answers with something else than events")
+                    }
+                    answer => answer.map_err(|_| "the connection is lost".to_owned()),
+                },
                 Err(why) => Err(why),
             };
-            let page: Page = match answer {
+            let page = match answer {
                 Ok(page) => page,
                 Err(why) => {
                     outage.begun(&why);
@@ -452,9 +464,8 @@ impl Shown {
                     return Ok(());
                 }
             }
-            if let Some(next) = page.next {
-                after = next.to_string();
-            }
+            place = vec![("wait", WAIT.to_string())];
+            place.extend(page.next.map(|next| ("after", next.to_string())));
         }
     }
 

@@ -14,7 +14,9 @@ use platform::terminal;
 use providers::endpoints::{AddressError, Failed, Sender, Webhook};
 use tokio::time::{Instant, sleep};
 
-use crate::commands::misused;
+use uuid::Uuid;
+
+use crate::commands::{misused, quoted};
 
 /// The first pause before an event is sent again; each further one is twice as long, up to [`LONGEST`].
 const FIRST: Duration = Duration::from_secs(1);
@@ -77,11 +79,16 @@ impl Forward {
         terminal::err(&text);
     }
 
-    /// The command that goes on after an event.
-    pub fn go_on(&self, after: uuid::Uuid) {
+    /// The command that goes on after an event, with the other options that were given.
+    pub fn go_on(&self, after: Uuid, options: &str) {
+        let url = quoted(&self.url);
+        let secret = if self.is_new {
+            "; --secret-file keeps the secret the same"
+        } else {
+            ""
+        };
         terminal::err(&format!(
-            "To go on after the last one: waybill listen --forward-to {} --after {after}\n",
-            self.url
+            "To go on after the last one: waybill listen --forward-to {url} --after {after}{options}{secret}\n"
         ));
     }
 
@@ -100,7 +107,7 @@ impl Forward {
                 }
                 Err(failed) => failed,
             };
-            let wait = failed.retry_after().unwrap_or(pause);
+            let wait = failed.retry_after().unwrap_or_default().max(pause);
             terminal::err(&format!(
                 "{} {}: {failed}; again in {} s, and what follows waits\n",
                 event.kind,

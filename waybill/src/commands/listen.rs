@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::commands::follow::{Flow, Outage};
 use crate::commands::forward::Forward;
 use crate::commands::remote::Remote;
-use crate::commands::{database, events};
+use crate::commands::{database, events, quoted};
 use crate::table;
 use crate::words;
 
@@ -80,6 +80,27 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// The options of forwarding that were given, for the command that goes on.
+    fn given(&self) -> String {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.display().to_string());
+        let options = [
+            ("--url", self.url.clone()),
+            ("--key-file", path(&self.key_file)),
+            (
+                "--type",
+                self.kind.as_ref().map(|it| it.as_str().to_owned()),
+            ),
+            ("--shop", self.shop.clone()),
+            ("--secret-file", path(&self.secret_file)),
+        ];
+        let given = options.into_iter();
+        given
+            .filter_map(|(name, value)| Some(format!(" {name} {}", quoted(&value?))))
+            .collect()
+    }
+}
+
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let remote = match (&arguments.url, &arguments.key_file) {
         (Some(url), Some(file)) => Some(Remote::new(settings, url, file)?),
@@ -87,11 +108,12 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     };
     if let Some(to) = &arguments.forward_to {
         let wanted = events::Forwarded {
-            kind: arguments.kind.unwrap_or_else(Pattern::all),
+            kind: arguments.kind.clone().unwrap_or_else(Pattern::all),
             shop: arguments.shop.clone(),
             after: arguments.after,
             limit: arguments.limit,
             json: arguments.json,
+            options: arguments.given(),
         };
         let to = Forward::new(settings, to, arguments.secret_file.as_deref())?;
         return events::forward(settings, remote, to, wanted).await;

@@ -53,6 +53,19 @@ impl Remote {
         format!("{}{path}", self.url)
     }
 
+    /// A path there with these fields in its query.
+    pub fn path<'a>(
+        &self,
+        path: &str,
+        fields: impl Iterator<Item = (&'a str, &'a str)>,
+        more: &'a [(&'a str, String)],
+    ) -> String {
+        let more = more.iter().map(|(name, value)| (*name, value.as_str()));
+        let url = Url::parse_with_params(&self.address(path), fields.chain(more));
+        let query = url.ok().and_then(|url| url.query().map(str::to_owned));
+        format!("{path}?{}", query.unwrap_or_default())
+    }
+
     /// The answer of 200 to a request, or why there is none now. An error is final.
     pub async fn get(&self, path: &str) -> Result<Result<Response, String>> {
         let url = self.address(path);

@@ -612,6 +612,11 @@ async fn events_are_forwarded_to_this_machine_in_order_until_they_are_accepted()
     assert_eq!(code, Some(0));
     let last = of_near.last().unwrap().0.to_string();
     assert!(err.iter().any(|line| line.contains("--after")), "{err:?}");
+    far.interrupt();
+    let (_, _, err) = far.end().await;
+    let options = format!("--url {} --key-file {key}", service.url);
+    let said = |part: &str| err.iter().any(|line| line.contains(part));
+    assert!(said(&options) && said("--type 'order.*'"), "{err:?}");
     // What came while nobody listened is forwarded after the last one.
     assert_eq!(service.answer(&order("orders/create", 2)).await.0, 200);
     service.settled().await;
