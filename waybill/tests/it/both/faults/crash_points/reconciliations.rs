@@ -13,7 +13,8 @@ use crate::support::payment::intent;
 use crate::support::storm::count;
 use crate::support::within;
 
-const LONGEST: Duration = Duration::from_mins(1);
+/// A round begins every fifteen seconds, and a provider that could not be asked is asked again after a minute.
+const LONGEST: Duration = Duration::from_secs(110);
 /// Longer than anything is on its way.
 const LONG_AGO: Duration = Duration::from_mins(3);
 
