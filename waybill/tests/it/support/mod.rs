@@ -474,7 +474,7 @@ pub async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bo
 }
 
 /// Whether `condition` holds within this time.
-async fn looked(limit: Duration, condition: impl AsyncFn() -> bool) -> bool {
+pub async fn looked(limit: Duration, condition: impl AsyncFn() -> bool) -> bool {
     let began = Instant::now();
     let looked = tokio::time::timeout(limit, async {
         while !condition().await {

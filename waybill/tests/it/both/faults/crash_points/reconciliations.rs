@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sandbox::Fault;
 use serde_json::json;
+use store::sql::Db;
 
 use super::table::{Area, targets};
 use super::world::World;
@@ -11,7 +12,7 @@ use crate::both::reconciliation::{order_at, webhook};
 use crate::support::delivery::SHOP;
 use crate::support::payment::intent;
 use crate::support::storm::count;
-use crate::support::within;
+use crate::support::{looked, within};
 
 /// A round begins every fifteen seconds, and a provider that could not be asked is asked again after a minute.
 const LONGEST: Duration = Duration::from_secs(110);
@@ -53,12 +54,13 @@ async fn what_never_came_is_taken_once_wherever_its_process_dies() {
     })
     .await;
     world.change(FROM_THEN_ON).await;
-    within(LONGEST, "all is found", async || {
+    let is_found = looked(LONGEST, async || {
         let found = "select count(*) as n from reconciled_deliveries";
         let ready = "select count(*) as n from jobs where state = 'ready'";
         count(&world.db, found).await == 2 * lost && count(&world.db, ready).await == 0
     })
     .await;
+    assert!(is_found, "{lost} of each: {:#?}", left(&world.db).await);
     drop(process);
     world.change("delete from leases").await;
     let _process = world.finish().await;
@@ -73,6 +75,18 @@ async fn what_never_came_is_taken_once_wherever_its_process_dies() {
         assert_eq!(count(&world.db, once).await, lost, "{once}");
     }
     world.db.close().await;
+}
+
+/// How far each comparison is, and which jobs are not done.
+async fn left(db: &Db) -> Vec<String> {
+    let rows = db.query(
+        "select source || ' next ' || next_at || ' found ' || found || ' ' || coalesce(last_error, '') as it
+         from reconciliations
+         union all
+         select kind || ' attempts ' || attempts || ' due ' || run_at || ' ' || coalesce(last_error, '') as it
+         from jobs where state = 'ready'",
+    );
+    rows.all(|row| row.get("it")).await.unwrap()
 }
 
 /// An order and a payment of which no webhook is sent.
