@@ -475,6 +475,7 @@ pub struct Write<R> {
 }
 
 impl<R> Write<R> {
+    /// What outlives the handler of this write.
     pub fn console(&self) -> Arc<Console> {
         self.visit.console.clone()
     }

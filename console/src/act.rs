@@ -247,9 +247,10 @@ pub enum Done {
     ConnectionRotated,
     /// Providers are asked what changed.
     Asked,
-    /// Of several that were chosen.
+    /// Several jobs were chosen, and all of them were changed.
     ChosenRequeued,
     ChosenDiscarded,
+    /// Several were chosen, and some were left as they are.
     SomeChanged,
     /// A secret was shown before.
     Shown,

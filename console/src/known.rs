@@ -1,5 +1,5 @@
 //! What is known of the installation beside its jobs, by the checks of `waybill doctor` that ask the database at
-//! most. It is looked up again after ten seconds, however many pages show it.
+//! most, and the numbers of the menu. Each is looked up again after ten seconds, however many pages show it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

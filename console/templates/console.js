@@ -40,7 +40,8 @@ function copies(of) {
   button.tabIndex = -1;
   button.setAttribute('aria-label', `Copy ${of.dataset.copy}`);
   button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(of.dataset.copy);
+    // A page without encryption has no clipboard; the title has the whole text all the same.
+    await navigator.clipboard?.writeText(of.dataset.copy);
     button.classList.add('copied');
     setTimeout(() => button.classList.remove('copied'), 1500);
   });
@@ -130,7 +131,7 @@ function mark(row) {
   shownRow = row;
   row?.classList.add('shown');
 }
-function close() {
+function closePanel() {
   asked?.abort();
   if (!shownRow) return;
   panel.hidden = true;
@@ -138,7 +139,7 @@ function close() {
   shownRow.querySelector('a.open')?.focus();
   mark(null);
 }
-function open(row, link) {
+function openPanel(row, link) {
   asked?.abort();
   asked = new XMLHttpRequest();
   mark(row);
@@ -156,7 +157,7 @@ function open(row, link) {
     page.href = link.href;
     const shut = element('button', 'Close', 'plain');
     shut.type = 'button';
-    shut.addEventListener('click', close);
+    shut.addEventListener('click', closePanel);
     ways.append(page, shut);
     // The page's own address is that of its list, so links within the page lead to the page itself.
     all(main, 'a[href^="?"], a[href^="#"]', (it) => {
@@ -177,7 +178,7 @@ document.addEventListener('click', (event) => {
   const link = event.target.closest('main a.open');
   if (!link || innerWidth < 1200 || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  open(link.closest('tr'), link);
+  openPanel(link.closest('tr'), link);
 });
 
 // Keys: / searches, Escape closes the panel, the arrows go through the rows while it is open.
@@ -187,14 +188,14 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     document.getElementById('q')?.focus();
   } else if (event.key === 'Escape' && !isTyping) {
-    close();
+    closePanel();
   } else if (shownRow && !isTyping && !event.shiftKey && !event.ctrlKey && !event.altKey && !event.metaKey
     && !event.target.closest('pre, .table') && (event.key === 'ArrowDown' || event.key === 'ArrowUp')) {
     const next = event.key === 'ArrowDown' ? shownRow.nextElementSibling : shownRow.previousElementSibling;
     const link = next?.querySelector('a.open');
     if (link) {
       event.preventDefault();
-      open(next, link);
+      openPanel(next, link);
     }
   }
 });

@@ -1,6 +1,6 @@
 //! `waybill listen` shows deliveries as they arrive, a line for each: those of the database that
 //! `DATABASE_URL` names, or with `--url` and an API key those of a service on another machine. The
-//! terminal of `waybill` without a command shows the same lines.
+//! terminal of `waybill` without a command shows the same lines. With `--forward-to` events are sent on (`forward`).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
