@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::api_key::Role;
 use domain::attention::Condition;
 use domain::job::State;
 use domain::reconciliation::Cause;
@@ -17,6 +18,7 @@ use workers::reconcile::Reconciler;
 use super::{MINUTE, RUN, World, delivery, known, order_at, rounds, sandbox_at};
 use crate::both::connections::{self, add, storefront, with_connections};
 use crate::support::backend::is_distributed;
+use crate::support::console::role;
 use crate::support::delivery::{Delivery, SHOP, payment_at};
 use crate::support::operator;
 use crate::support::order::{body, deliver, order_delivery, post_all, shown, with};
@@ -396,6 +398,16 @@ async fn what_was_found_is_said_and_is_no_sign_of_life_of_the_provider() {
     assert!(
         status.contains("it was refused here") && status.contains(SHOP),
         "{status}"
+    );
+    // Nobody has signed it, and it had no id of a provider.
+    let job = world.found().await[0].job_id;
+    let console = world.service.console().await;
+    let key = world.service.api_key_for("ann", &role(Role::Reader)).await;
+    let session = console.sign_in(&key).await;
+    let page = console.shown(&session, &format!("/jobs/{job}")).await;
+    assert!(
+        page.contains("none: it was found at the provider"),
+        "{page}"
     );
     world.stop().await;
 }
