@@ -137,6 +137,14 @@ async fn post_until(port: u16, enough: Arc<AtomicBool>) -> Vec<(u64, Vec<u16>)> 
         .await
 }
 
+/// The kernel's rows of all connections from and to this port.
+fn connections(port: u16) -> String {
+    let port = format!(":{port:04X} ");
+    let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let rows = all.lines().filter(|row| row.contains(&port));
+    rows.collect::<Vec<_>>().join("\n")
+}
+
 /// Posts one delivery after the other; how many were answered 200 before one was not.
 async fn send_until_refused(port: u16, first: u64, accepted: Arc<AtomicI64>) {
     let client = reqwest::Client::new();
@@ -153,7 +161,10 @@ async fn send_until_refused(port: u16, first: u64, accepted: Arc<AtomicI64>) {
             Ok(answer) if answer.status() == 200 => {
                 accepted.fetch_add(1, Ordering::SeqCst);
             }
-            Err(error) if error.is_timeout() => panic!("a delivery was not answered: {error}"),
+            Err(error) if error.is_timeout() => {
+                let connections = connections(port);
+                panic!("delivery {seed} was not answered: {error:?}\n{connections}");
+            }
             Ok(_) | Err(_) => break,
         }
     }
