@@ -243,6 +243,8 @@ create table connections (
     rate bigint,
     -- Who writes to the buyers of its shops. Null: the sender that the settings name.
     sender text, -- thing
+    -- How its shops present themselves to their buyers, as JSON.
+    branding text not null, -- thing
     api_url text, -- thing
     -- The signing secrets, newest first, and the token of the API, as JSON, encrypted with SECRETS_KEY. Null once it is removed.
     secrets bytea, -- sealed

@@ -245,6 +245,7 @@ pub enum Done {
     Entered,
     ConnectionAdded,
     ConnectionRotated,
+    ConnectionChanged,
     /// Providers are asked what changed.
     Asked,
     /// Several jobs were chosen, and all of them were changed.
@@ -305,6 +306,9 @@ impl Done {
             Done::LicenceRevoked => "The licence was revoked for good.",
             Done::ConnectionAdded => {
                 "The connection was added. All processes know it within a second."
+            }
+            Done::ConnectionChanged => {
+                "The connection was changed. All processes know it within a second."
             }
             Done::Asked => "The providers are asked within seconds.",
             Done::ConnectionRotated => {

@@ -36,6 +36,11 @@ impl Fields {
             .map_or("", |(_, value)| value.trim())
     }
 
+    /// Whether a field is there, perhaps empty.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(field, _)| field == name)
+    }
+
     /// The value of a field that must be there.
     pub fn read<T: FromStr>(&self, name: &str) -> Result<T, WrongFields> {
         self.get(name).parse().map_err(|_| WrongFields)

@@ -65,6 +65,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/connections", page(connections::list))
         .route("/connections/add", page(connections::ask_add))
         .route("/connections/{name}", page(connections::show))
+        .route("/connections/{name}/change", page(connections::ask_change))
         .route("/connections/{name}/rotate", page(connections::ask_rotate))
         .route("/connections/{name}/remove", page(connections::ask_remove))
         .route("/failing", page(failing::list))

@@ -60,6 +60,7 @@ pub fn table() -> Writes {
         .add("/connections/add", connections::add)
         .add("/connections/{name}/pause", connections::pause)
         .add("/connections/{name}/resume", connections::resume)
+        .add("/connections/{name}/change", connections::change)
         .add("/connections/{name}/rotate", connections::rotate)
         .add("/connections/{name}/remove", connections::remove)
 }

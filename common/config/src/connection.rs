@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use domain::branding::Branding;
 use domain::connection::{self, DEFAULT, OTHER};
 use domain::origins::is_this_machine;
 use domain::profile::{Headers, PaymentProfile, Rate, Shop, StorefrontProfile, WrongHeaders};
@@ -38,8 +39,10 @@ pub struct StorefrontConnection {
     pub duplicate_status: u16,
     /// Deliveries of one shop.
     pub rate: Rate,
-    /// Who writes to the buyers of its shops, and whom their pages name. `None`: the sender that the settings name.
+    /// Who writes to the buyers of its shops. `None`: the sender that the settings name.
     pub sender: Option<Mailbox>,
+    /// How its shops present themselves to their buyers.
+    pub branding: Branding,
     /// The connection with the payment provider whose payments pay for its orders.
     pub payments: String,
 }
@@ -265,6 +268,11 @@ impl Registry {
         let mut shops = self.storefronts().flat_map(|it| &it.shops);
         let only = shops.next().filter(|_| !takes_any)?;
         shops.all(|it| it == only).then_some(only)
+    }
+
+    /// Whether there are no shops but those of the settings.
+    pub fn are_of_settings_alone(&self) -> bool {
+        self.storefronts.is_empty()
     }
 
     /// The connections that a shop has of its own.

@@ -1,5 +1,6 @@
 //! Which provider the deliveries come from, and the secrets that it signs with.
 
+use domain::branding::{self, Branding, WrongBranding};
 use domain::connection::DEFAULT;
 use domain::profile::{
     Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontApi, StorefrontProfile,
@@ -137,6 +138,7 @@ impl Reader<'_> {
             self.wrong("STOREFRONT_API_TOKEN", StorefrontApi::NO_PAIR);
         }
         let duplicate_status = self.duplicate_status(profile);
+        let branding = self.branding();
         let rate = profile
             .and_then(|profile| self.rate("STOREFRONT_RATE_PER_SECOND", profile.rate, development));
         Some(StorefrontConnection {
@@ -150,8 +152,32 @@ impl Reader<'_> {
             duplicate_status: duplicate_status?,
             rate: rate?,
             sender: None,
+            branding,
             payments: DEFAULT.to_owned(),
         })
+    }
+
+    /// How the shops without a connection of their own present themselves to their buyers.
+    fn branding(&mut self) -> Branding {
+        Branding {
+            name: self.of_shop("SHOP_NAME", branding::name),
+            contact: self.of_shop("SHOP_CONTACT", branding::contact),
+            language: self.of_shop("SHOP_LANGUAGE", branding::language),
+            logo: self.of_shop("SHOP_LOGO", branding::logo),
+        }
+    }
+
+    fn of_shop<T>(
+        &mut self,
+        name: &'static str,
+        read: fn(&str) -> Result<T, WrongBranding>,
+    ) -> Option<T> {
+        self.settings.get(name)?;
+        let read = read(&self.text(name)?);
+        if let Err(wrong) = &read {
+            self.wrong(name, wrong);
+        }
+        read.ok()
     }
 
     pub(crate) fn payment(

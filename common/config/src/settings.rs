@@ -203,6 +203,22 @@ pub const SETTINGS: &[Setting] = &[
         "Address notified by mail of what needs a person; needs SMTP_URL. Unset: events alone say it",
     ),
     setting(
+        "SHOP_NAME",
+        "Name of the shop on its buyers' pages. Unset: its domain",
+    ),
+    setting(
+        "SHOP_CONTACT",
+        "Whom buyers may ask: an e-mail address, or a page",
+    ),
+    setting(
+        "SHOP_LANGUAGE",
+        "Language of buyers' pages where there is none in the buyer's own: en, de, fr or es",
+    ),
+    setting(
+        "SHOP_LOGO",
+        "Address of the shop's logo, which buyers' pages load",
+    ),
+    setting(
         "NOTIFICATION_TEMPLATES",
         "Folder with your own templates of mails",
     ),

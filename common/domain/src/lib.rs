@@ -4,6 +4,7 @@
 pub mod account;
 pub mod api_key;
 pub mod attention;
+pub mod branding;
 pub mod carrier;
 pub mod catalogue;
 pub mod checkout;

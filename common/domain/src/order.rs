@@ -300,6 +300,8 @@ impl Line {
 pub struct Fulfillment {
     pub id: i64,
     pub status: Option<String>,
+    /// What the carrier says, in the storefront's word.
+    pub shipment_status: Option<String>,
     pub tracking_company: Option<String>,
     /// One entry for each parcel. No number occurs twice.
     pub tracking: Vec<Tracking>,

@@ -66,17 +66,22 @@ impl Timestamp {
     /// The time for a sentence that people read, `15 January 2027, 08:00 UTC`. It names the zone,
     /// because nobody knows where the reader is.
     pub fn in_words(self) -> String {
-        match OffsetDateTime::from_unix_timestamp(self.unix_seconds()) {
-            Ok(at) => format!(
-                "{} {} {}, {:02}:{:02} UTC",
-                at.day(),
-                at.month(),
-                at.year(),
-                at.hour(),
-                at.minute()
-            ),
-            Err(_) => self.to_string(),
+        let month = |month: u8| {
+            time::Month::try_from(month).map_or_else(|_| String::new(), |it| it.to_string())
+        };
+        match self.parts() {
+            Some((year, number, day, time)) => {
+                format!("{day} {} {year}, {time} UTC", month(number))
+            }
+            None => self.to_string(),
         }
+    }
+
+    /// Its year, its month from 1, its day and `08:00`, in UTC. None of a time that no calendar has.
+    pub fn parts(self) -> Option<(i32, u8, u8, String)> {
+        let at = OffsetDateTime::from_unix_timestamp(self.unix_seconds()).ok()?;
+        let time = format!("{:02}:{:02}", at.hour(), at.minute());
+        Some((at.year(), at.month().into(), at.day(), time))
     }
 
     /// How long after `earlier` this is; zero when it is not after it.

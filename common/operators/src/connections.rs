@@ -4,6 +4,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use config::connection::{Mailbox, is_api_url, keyed};
+use domain::branding::{self, Branding, WrongBranding};
 use domain::connection::{NotAName, PAYMENT_PATH, STOREFRONT_PATH, address, check_name};
 use domain::job::Source;
 use domain::pause::Target;
@@ -13,6 +14,7 @@ use domain::profile::{
 use domain::time::Timestamp;
 use platform::token::Token;
 use providers::{ProbeError, Probed};
+use serde::Deserialize;
 use serde_json::json;
 use store::audit::By;
 use store::connections::{
@@ -80,8 +82,12 @@ pub enum Refused {
     Token,
     #[error("the sender must be an address like Shop <orders@shop.example>")]
     Sender,
-    #[error("a connection with a payment provider writes to nobody, so it has no sender")]
-    SenderOfPayments,
+    #[error(
+        "a connection with a payment provider has no buyers, so it has neither sender nor branding"
+    )]
+    NoBuyers,
+    #[error("the {0} {1}")]
+    Branding(&'static str, WrongBranding),
     #[error("the API's address {0}")]
     Api(String),
     #[error(
@@ -99,6 +105,8 @@ pub enum Refused {
     Overlap,
     #[error("nothing is to be changed: give a secret, or a token of the API")]
     Nothing,
+    #[error("nothing is to be changed: give at least one value; an empty one takes it away")]
+    NoChange,
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -113,13 +121,90 @@ pub struct Wanted {
     pub shops: Vec<String>,
     pub account: Option<String>,
     pub payments: Option<String>,
-    pub rate: Option<u32>,
-    /// Who writes to the buyers of its shops.
-    pub sender: Option<String>,
+    /// What its buyers see, and how many deliveries a second are taken.
+    pub changes: Changes,
     pub secret: String,
     pub api: Option<NewApi>,
     /// A shop may have another connection, which goes on until it is removed.
     pub moves: bool,
+}
+
+/// What of a connection can be changed without its provider noticing. `None`: it stays as it is. An empty text: it is as if
+/// nothing had been said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Changes {
+    pub rate: Option<u32>,
+    /// Who writes to the buyers of its shops.
+    pub sender: Option<String>,
+    pub display_name: Option<String>,
+    pub contact: Option<String>,
+    pub language: Option<String>,
+    pub logo: Option<String>,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+
+    /// The connection with these changes.
+    fn apply(&self, connection: &mut Connection) -> Result<(), Refused> {
+        let is_of_buyers = Changes {
+            rate: None,
+            ..self.clone()
+        };
+        if connection.side == Side::Payment && !is_of_buyers.is_empty() {
+            return Err(Refused::NoBuyers);
+        }
+        if let Some(rate) = self.rate {
+            connection.rate = Some(i64::from(rate));
+        }
+        if let Some(sender) = &self.sender {
+            let sender = Some(sender.trim()).filter(|text| !text.is_empty());
+            if let Some(sender) = sender {
+                Mailbox::from_str(sender).map_err(|_| Refused::Sender)?;
+            }
+            connection.sender = sender.map(ToOwned::to_owned);
+        }
+        let Branding {
+            name,
+            contact,
+            language,
+            logo,
+        } = &mut connection.branding;
+        set(
+            name,
+            "shop's name",
+            self.display_name.as_ref(),
+            branding::name,
+        )?;
+        set(contact, "contact", self.contact.as_ref(), branding::contact)?;
+        set(
+            language,
+            "language",
+            self.language.as_ref(),
+            branding::language,
+        )?;
+        set(logo, "logo", self.logo.as_ref(), branding::logo)
+    }
+}
+
+/// Sets a part of the branding to what is given, if anything is.
+fn set<T>(
+    part: &mut Option<T>,
+    what: &'static str,
+    given: Option<&String>,
+    read: fn(&str) -> Result<T, WrongBranding>,
+) -> Result<(), Refused> {
+    let Some(given) = given else {
+        return Ok(());
+    };
+    *part = match given.trim() {
+        "" => None,
+        text => Some(read(text).map_err(|wrong| Refused::Branding(what, wrong))?),
+    };
+    Ok(())
 }
 
 /// The API of a connection. Debug does not show the token.
@@ -163,12 +248,6 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     {
         return Err(Refused::Account);
     }
-    if let Some(sender) = &wanted.sender {
-        if side == Side::Payment {
-            return Err(Refused::SenderOfPayments);
-        }
-        Mailbox::from_str(sender).map_err(|_| Refused::Sender)?;
-    }
     let scheme = check_profile(side, &wanted)?;
     let fingerprints = check_secret(scheme, &wanted.secret)?;
     if let Some(api) = &wanted.api {
@@ -179,22 +258,18 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
         api_token: wanted.api.as_ref().map(|api| api.token.expose().to_owned()),
     };
     let sealed = seal(means, &wanted.name, &secret)?;
-    let mut tx = db.begin().await?;
-    if let Err(why) = check_free(&mut tx, side, &wanted, &shops).await {
-        tx.rollback().await?;
-        return Err(why);
-    }
-    let new = Connection {
-        name: wanted.name,
+    let mut new = Connection {
+        name: wanted.name.clone(),
         side,
-        provider: wanted.provider,
-        headers: wanted.headers,
+        provider: wanted.provider.clone(),
+        headers: wanted.headers.clone(),
         shops,
-        account: wanted.account,
-        payments: wanted.payments,
-        rate: wanted.rate.map(i64::from),
-        sender: wanted.sender,
-        api_url: wanted.api.map(|api| api.url),
+        account: wanted.account.clone(),
+        payments: wanted.payments.clone(),
+        rate: None,
+        sender: None,
+        branding: Branding::default(),
+        api_url: wanted.api.as_ref().map(|api| api.url.clone()),
         sealed: Some(sealed),
         fingerprints,
         former_until: None,
@@ -202,6 +277,12 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
         changed_at: by.now,
         removed_at: None,
     };
+    wanted.changes.apply(&mut new)?;
+    let mut tx = db.begin().await?;
+    if let Err(why) = check_free(&mut tx, side, &wanted, &new.shops).await {
+        tx.rollback().await?;
+        return Err(why);
+    }
     connections::save(&mut tx, &new).await?;
     let details = json!({
         "provider": new.provider, "shops": new.shops, "account": new.account, "payments": new.payments,
@@ -314,6 +395,47 @@ fn seal(means: &Means<'_>, name: &str, secret: &Secret) -> Result<Sealed, Refuse
         Unreadable::NoKey => Refused::NoKey,
         why => Refused::Unreadable(why),
     })
+}
+
+/// Changes what its provider does not notice.
+pub async fn change(
+    db: &Db,
+    by: By<'_>,
+    name: &str,
+    changes: &Changes,
+) -> Result<Connection, Refused> {
+    if changes.is_empty() {
+        return Err(Refused::NoChange);
+    }
+    let mut tx = db.begin().await?;
+    let known = standing(&mut tx, name).await;
+    let changed = known.and_then(|known| {
+        let mut connection = known.clone();
+        changes.apply(&mut connection)?;
+        let is_same = (connection.rate, &connection.sender, &connection.branding)
+            == (known.rate, &known.sender, &known.branding);
+        connection.changed_at = by.now;
+        Ok((!is_same).then_some(connection).ok_or(known))
+    });
+    let connection = match changed {
+        Ok(Ok(connection)) => connection,
+        // Sent again, it is still so that the connection has these values.
+        Ok(Err(known)) => {
+            tx.rollback().await?;
+            return Ok(known);
+        }
+        Err(why) => {
+            tx.rollback().await?;
+            return Err(why);
+        }
+    };
+    connections::save(&mut tx, &connection).await?;
+    let details = json!({
+        "rate": connection.rate, "has_sender": connection.sender.is_some(), "branding": connection.branding,
+    });
+    note(&mut tx, by, "connection.changed", &connection, details).await?;
+    tx.commit().await?;
+    Ok(connection)
 }
 
 /// What a connection is given anew.
@@ -533,6 +655,7 @@ pub async fn overviews(
             payments: it.payments,
             rate: it.rate,
             sender: it.sender,
+            branding: it.branding,
             api_url: it.api_url,
             created_at: it.created_at,
             changed_at: it.changed_at,

@@ -18,6 +18,7 @@ use config::Config;
 use config::connection::{
     Mailbox, PaymentConnection, Registry, StorefrontConnection, headers_of, keyed,
 };
+use domain::branding::Branding;
 use domain::connection::DEFAULT;
 use domain::job::Source;
 use domain::profile::{
@@ -54,6 +55,8 @@ pub struct Connection {
     pub rate: Option<i64>,
     /// Who writes to the buyers of its shops.
     pub sender: Option<String>,
+    /// How its shops present themselves to their buyers.
+    pub branding: Branding,
     pub api_url: Option<String>,
     pub sealed: Option<Sealed>,
     /// The fingerprints of the signing secrets, the newest first.
@@ -86,9 +89,12 @@ pub struct Overview {
     /// How many deliveries a second are taken. Null: as many as the profile says.
     #[schema(example = json!(null))]
     pub rate: Option<i64>,
-    /// Who writes to the buyers of its shops, and whom they may ask. Null: the sender that the settings name.
+    /// Who writes to the buyers of its shops. Null: the sender that the settings name.
     #[schema(example = "Shop B <orders@shop-b.example>")]
     pub sender: Option<String>,
+    /// How its shops present themselves to their buyers: `name`, `contact`, `language` and `logo`, each of which may be null.
+    #[schema(value_type = Object, example = json!({"name": "Shop B", "contact": "help@shop-b.example", "language": "de", "logo": "https://shop-b.example/logo.svg"}))]
+    pub branding: Branding,
     #[schema(example = "https://shop-b.example")]
     pub api_url: Option<String>,
     /// Where its provider posts to.
@@ -220,7 +226,7 @@ macro_rules! columns {
     };
     ($more:literal, $joined:literal) => {
         concat!(
-            "select name, source, provider, headers, account, payments, rate, sender, api_url, secrets,
+            "select name, source, provider, headers, account, payments, rate, sender, branding, api_url, secrets,
                     fingerprints, key_fingerprint, former_until, created_at, changed_at, removed_at",
             $more,
             " from connections",
@@ -235,7 +241,8 @@ fn read(row: &Row, shops: Vec<String>) -> Result<Connection> {
         row.get::<Option<Vec<u8>>>("secrets")?,
         row.get("key_fingerprint")?,
     );
-    let fingerprints: String = row.get("fingerprints")?;
+    let (fingerprints, branding): (String, String) =
+        (row.get("fingerprints")?, row.get("branding")?);
     Ok(Connection {
         side: side
             .parse()
@@ -247,6 +254,7 @@ fn read(row: &Row, shops: Vec<String>) -> Result<Connection> {
         payments: row.get("payments")?,
         rate: row.get("rate")?,
         sender: row.get("sender")?,
+        branding: serde_json::from_str(&branding).unwrap_or_default(),
         api_url: row.get("api_url")?,
         sealed: text.map(|text| Sealed { text, key }),
         fingerprints: fingerprints
@@ -391,6 +399,8 @@ pub async fn of_account(tx: &mut Tx, account: &str) -> Result<Option<String>> {
 /// Writes a connection, a new one or one that was locked.
 pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
     let sealed = connection.sealed.as_ref();
+    let branding =
+        serde_json::to_string(&connection.branding).map_err(|error| Error::Decode(error.into()))?;
     let row = [
         column("name", &connection.name),
         column("source", connection.side.into_str()),
@@ -400,6 +410,7 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
         column("payments", &connection.payments),
         column("rate", connection.rate),
         column("sender", &connection.sender),
+        column("branding", branding),
         column("api_url", &connection.api_url),
         column("secrets", sealed.map(|sealed| sealed.text.clone())),
         column("fingerprints", connection.fingerprints.join(" ")),
@@ -418,8 +429,8 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
         vec![row],
         "on conflict (name) do update set source = excluded.source, provider = excluded.provider,
              headers = excluded.headers, account = excluded.account, payments = excluded.payments,
-             rate = excluded.rate, sender = excluded.sender, api_url = excluded.api_url,
-             secrets = excluded.secrets,
+             rate = excluded.rate, sender = excluded.sender, branding = excluded.branding,
+             api_url = excluded.api_url, secrets = excluded.secrets,
              fingerprints = excluded.fingerprints, key_fingerprint = excluded.key_fingerprint,
              former_until = excluded.former_until, revision = connections.revision + 1,
              created_at = excluded.created_at, changed_at = excluded.changed_at,
@@ -462,10 +473,11 @@ pub async fn save(tx: &mut Tx, connection: &Connection) -> Result<()> {
 }
 
 impl Connection {
-    /// Ends it: its secrets and its sender are deleted. Whose it was stays known, so that what came by it goes to nobody else.
+    /// Ends it: its secrets, its sender and its branding are deleted. Whose it was stays known, so that what came by it goes to nobody else.
     pub fn remove(&mut self, now: Timestamp) {
         self.sealed = None;
         self.sender = None;
+        self.branding = Branding::default();
         self.fingerprints.clear();
         self.former_until = None;
         self.changed_at = now;
@@ -586,6 +598,7 @@ fn storefront(row: &Connection, secret: Secret) -> Read<StorefrontConnection> {
         duplicate_status: profile.duplicate_status,
         rate: rate(row, profile.rate),
         sender: sender(row),
+        branding: row.branding.clone(),
         payments: row.payments.clone().unwrap_or_else(|| DEFAULT.to_owned()),
     };
     Ok((connection, why))
@@ -624,6 +637,7 @@ fn unread_storefront(row: &Connection) -> StorefrontConnection {
         duplicate_status: GENERIC.duplicate_status,
         rate: rate(row, GENERIC.rate),
         sender: sender(row),
+        branding: row.branding.clone(),
         payments: row.payments.clone().unwrap_or_else(|| DEFAULT.to_owned()),
     }
 }

@@ -8,7 +8,7 @@ use crate::orders;
 use crate::sql::{Db, Result, Row};
 use domain::due::AmountDue;
 use domain::money::Money;
-use domain::order::outcome::FulfillmentState;
+use domain::order::outcome::{FulfillmentState, ParcelState};
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, OrderKey};
 use domain::record::Forget as _;
@@ -165,28 +165,25 @@ fn order((shop, id): OrderKey, record: &Record, updated_at: Timestamp) -> Public
     }
 }
 
-/// A parcel that is under way or will be soon.
+/// A parcel, also one that came back or is not sent any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
-    /// True when the storefront says that the carrier has the parcel.
-    pub shipped: bool,
+    pub state: ParcelState,
     pub updated_at: Timestamp,
 }
 
 fn parcels(record: &Record) -> impl Iterator<Item = Parcel> {
-    let parcels = record.parcels().into_iter();
-    parcels.map(|parcel| {
-        let status = record.shipments[&parcel.shipment_id]
-            .value
-            .status
-            .as_deref();
+    let mut parcels = record.parcels_with_state();
+    // Those that are sent come first.
+    parcels.sort_by_key(|(_, state)| *state == ParcelState::Cancelled);
+    parcels.into_iter().map(|(parcel, state)| {
         let stated_at = record.own.shipments_at.get(&parcel.shipment_id);
         Parcel {
             number: parcel.tracking.number.clone(),
             carrier: parcel.carrier.map(ToOwned::to_owned),
-            shipped: status == Some("success"),
+            state,
             updated_at: Timestamp(stated_at.copied().unwrap_or_default()),
         }
     })
@@ -214,7 +211,7 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     let mut found: Vec<Parcel> = Vec::new();
     for next in with_number {
         let is_known =
-            |known: &Parcel| (&known.carrier, known.shipped) == (&next.carrier, next.shipped);
+            |known: &Parcel| (&known.carrier, known.state) == (&next.carrier, next.state);
         if !found.iter().any(is_known) {
             found.push(next);
         }

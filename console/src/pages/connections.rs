@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::response::Response;
 use domain::api_key::Role;
+use domain::branding::Language;
 use domain::pause::Target;
-use operators::connections::{self as flow, Means, OVERLAP, Refused, Rotation, Wanted};
+use operators::connections::{self as flow, Changes, Means, OVERLAP, Refused, Rotation, Wanted};
 use operators::pauses;
 use store::connections::{Overview, Side};
 
@@ -122,6 +123,13 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         pause,
         act(
             Role::Owner,
+            "Change what buyers see of its shops, and how much is taken. A page asks first.",
+            "Change",
+            "change",
+            true,
+        ),
+        act(
+            Role::Owner,
             "Give it another secret. A page asks first.",
             "Another secret",
             "rotate",
@@ -148,6 +156,13 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
                 Cell::maybe(it.payments.as_deref()),
             ),
             ("Writes to its buyers", Cell::maybe(it.sender.as_deref())),
+            ("Its buyers see", Cell::maybe(it.branding.name.as_deref())),
+            ("They may ask", Cell::maybe(it.branding.contact.as_deref())),
+            (
+                "Language of their pages",
+                Cell::maybe(it.branding.language.map(Language::tag)),
+            ),
+            ("Logo", Cell::maybe(it.branding.logo.as_deref())),
             ("The provider posts to", Cell::code(it.address.as_str())),
             ("API", Cell::maybe(it.api_url.as_deref())),
             (
@@ -243,7 +258,10 @@ pub async fn add(write: Write<Owner>) -> Result<Response, Error> {
             .collect(),
         account: given(fields.get("account")),
         payments: given(fields.get("payments")),
-        sender: given(fields.get("sender")),
+        changes: Changes {
+            sender: given(fields.get("sender")),
+            ..Changes::default()
+        },
         secret: fields.get("secret").trim().to_owned(),
         ..Wanted::default()
     };
@@ -252,6 +270,94 @@ pub async fn add(write: Write<Owner>) -> Result<Response, Error> {
         Ok(()) => Ok(act::see(&page(&name), Done::ConnectionAdded)),
         // Sent again, or somebody else was first.
         Err(Refused::NameTaken) => Ok(act::see(&page(&name), Done::Changed)),
+        Err(why) => Err(refused(why)),
+    }
+}
+
+pub async fn ask_change(visit: Visit<Owner>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let text = |name, label, help, value: Option<&str>| Input {
+        value: value.unwrap_or_default().to_owned(),
+        ..Input::text(name, label, help)
+    };
+    let branding = &it.branding;
+    let rate = it.rate.map(|rate| rate.to_string());
+    let mut inputs = vec![Input {
+        kind: "number",
+        ..text(
+            "rate",
+            "Deliveries a second",
+            "At most so many are taken; 0: no limit. Empty: as it is.",
+            rate.as_deref(),
+        )
+    }];
+    if it.side == Side::Storefront {
+        inputs.extend([
+            text(
+                "sender",
+                "Writes to its buyers",
+                "The sender of mails, such as Shop <orders@shop.example>. Empty: that of the settings.",
+                it.sender.as_deref(),
+            ),
+            text(
+                "display_name",
+                "Name",
+                "The shop as its buyers know it. Empty: the name of the sender, or the domain.",
+                branding.name.as_deref(),
+            ),
+            text(
+                "contact",
+                "Contact",
+                "Whom buyers may ask: an e-mail address, or a page. Empty: the sender.",
+                branding.contact.as_deref(),
+            ),
+            text(
+                "language",
+                "Language",
+                "en, de, fr or es. It is that of the pages of buyers in whose own there are no texts.",
+                branding.language.map(Language::tag),
+            ),
+            text(
+                "logo",
+                "Logo",
+                "The address of a picture, which buyers' pages load.",
+                branding.logo.as_deref(),
+            ),
+        ]);
+    }
+    let question = Question {
+        here: HERE,
+        title: "Change this connection?".to_owned(),
+        about: vec!["All processes know it within a second. Its provider does not notice."],
+        facts: vec![
+            ("Connection", Cell::text(it.name.as_str())),
+            ("Shop or account", Cell::text(whose(&it))),
+        ],
+        to: Some(format!("{}/change", page(&it.name))),
+        label: "Change it",
+        inputs,
+        back: page(&it.name),
+        command: format!("waybill connections change {} --display-name NAME", it.name),
+        ..Question::default()
+    };
+    Ok(question.answer(&visit))
+}
+
+pub async fn change(write: Write<Owner>) -> Result<Response, Error> {
+    let name = write.path("name").to_owned();
+    let fields = &write.fields;
+    // A payment provider's form has no fields of buyers.
+    let text = |field| fields.has(field).then(|| fields.get(field).to_owned());
+    let changes = Changes {
+        rate: fields.within("rate", 0..=u32::MAX)?,
+        sender: text("sender"),
+        display_name: text("display_name"),
+        contact: text("contact"),
+        language: text("language"),
+        logo: text("logo"),
+    };
+    match flow::change(&write.parts().db, write.by(), &name, &changes).await {
+        Ok(_) => Ok(act::see(&page(&name), Done::ConnectionChanged)),
         Err(why) => Err(refused(why)),
     }
 }

@@ -244,7 +244,12 @@ fn parcels(order: &Order) -> Table {
             table.row(vec![
                 Cell::maybe(shipment.carrier.as_deref()),
                 Cell::text(parcel.tracking_number.as_str()),
-                Cell::maybe(shipment.status.as_deref()),
+                Cell::maybe(
+                    shipment
+                        .delivery_status
+                        .as_deref()
+                        .or(shipment.status.as_deref()),
+                ),
             ]);
         }
     }

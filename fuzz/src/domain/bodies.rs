@@ -11,6 +11,7 @@ const KEPT_TEXTS: &[&str] = &[
     "name",
     "title",
     "sku",
+    "shipment_status",
     "tracking_company",
     "tracking_number",
     "tracking_numbers",

@@ -97,6 +97,13 @@ pub fn post<H: Handler<T, Arc<App>>, T: Input + 'static>(
     Operation::new("post", path, routing::post(handler)).with::<T>()
 }
 
+pub fn patch<H: Handler<T, Arc<App>>, T: Input + 'static>(
+    path: &'static str,
+    handler: H,
+) -> Operation {
+    Operation::new("patch", path, routing::patch(handler)).with::<T>()
+}
+
 pub fn delete<H: Handler<T, Arc<App>>, T: Input + 'static>(
     path: &'static str,
     handler: H,

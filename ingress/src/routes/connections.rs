@@ -10,7 +10,9 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use domain::pause::{LONGEST, Target};
-use operators::connections::{self as flow, Means, NewApi, OVERLAP, Refused, Rotation, Wanted};
+use operators::connections::{
+    self as flow, Changes, Means, NewApi, OVERLAP, Refused, Rotation, Wanted,
+};
 use operators::pauses;
 use platform::token::Token;
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,7 @@ use crate::author::{Author, finished};
 use crate::body::Given;
 use crate::error::{DetailBody, Error};
 use crate::openapi::bodies;
-use crate::openapi::operation::{Input, Operation, delete, get, post, tagged};
+use crate::openapi::operation::{Input, Operation, delete, get, patch, post, tagged};
 
 /// The largest body of a request.
 const LARGEST_BODY: usize = 64 * 1024;
@@ -61,6 +63,22 @@ pub fn routes() -> Vec<Operation> {
     let show = get("/api/connections/{name}", show)
         .is("getConnection", "A connection")
         .answers::<Overview>(200, "The connection.");
+    let branding = json!({
+        "display_name": "Shop B", "contact": "help@shop-b.example", "language": "de",
+        "logo": "https://shop-b.example/logo.svg",
+    });
+    let change = patch("/api/connections/{name}", change)
+        .is(
+            "changeConnection",
+            "Change what buyers see of its shops, and how much is taken",
+        )
+        .about("What is missing stays as it is, and an empty text takes a value away.")
+        .takes(&bodies::one(
+            "ConnectionChanges",
+            [("branding", branding), ("rate", json!({"rate": 20}))],
+        ))
+        .answers::<Overview>(200, "The connection as it is then.")
+        .errors(&CHANGES);
     let secret = json!({"secret": "the new secret", "overlap_seconds": 86_400});
     let token = json!({"api_url": "https://shop-b.example", "api_token": "the new token"});
     let rotate = post("/api/connections/{name}/rotate", rotate)
@@ -96,7 +114,7 @@ pub fn routes() -> Vec<Operation> {
         .answers_content(204, "It is removed.", &json!({}));
     tagged(
         "Connections",
-        [list, add, show, rotate, pause, resume, test, remove],
+        [list, add, show, change, rotate, pause, resume, test, remove],
     )
 }
 
@@ -121,6 +139,10 @@ pub struct ConnectionRequest {
     headers: Option<String>,
     rate: Option<u32>,
     sender: Option<String>,
+    display_name: Option<String>,
+    contact: Option<String>,
+    language: Option<String>,
+    logo: Option<String>,
     secret: String,
     api_url: Option<String>,
     api_token: Option<String>,
@@ -208,8 +230,14 @@ pub async fn add(
         shops: request.shops,
         account: request.account,
         payments: request.payments,
-        rate: request.rate,
-        sender: request.sender,
+        changes: Changes {
+            rate: request.rate,
+            sender: request.sender,
+            display_name: request.display_name,
+            contact: request.contact,
+            language: request.language,
+            logo: request.logo,
+        },
         secret: request.secret,
         api: match api(request.api_url, request.api_token) {
             Ok(api) => api,
@@ -223,6 +251,21 @@ pub async fn add(
     });
     match added.await? {
         Ok(()) => Ok((StatusCode::CREATED, Json(one(&app, &name).await?)).into_response()),
+        Err(why) => refused(why),
+    }
+}
+
+pub async fn change(
+    key: OfAllShops<ConnectionsWrite>,
+    State(app): State<Arc<App>>,
+    Name(name): Name,
+    Given(changes): Given<Changes, LARGEST_BODY>,
+) -> Result<Response, Error> {
+    let (author, of) = (Author::of(&app, key.name()), name.clone());
+    let changed =
+        finished(async move { flow::change(&author.app.db, author.by(), &of, &changes).await });
+    match changed.await? {
+        Ok(_) => Ok(Json(one(&app, &name).await?).into_response()),
         Err(why) => refused(why),
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 
 use crate::App;
 use crate::error::Error;
-use crate::page;
+use crate::routes::pages::{self, Preferred};
 
 /// Whether a request is answered whatever the database is.
 pub fn is_always_served(path: &str) -> bool {
@@ -35,17 +35,17 @@ const ALWAYS_SERVED: [&str; 9] = [
 const PAGES: [&str; 3] = ["/orders/", "/tracking/", "/pay/"];
 
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if app.journal.is_current() || is_always_served(path) {
+    if app.journal.is_current() || is_always_served(request.uri().path()) {
         return next.run(request).await;
     }
-    refusal(path, Error::NotServed)
+    refusal(&app, &request, Error::NotServed)
 }
 
 /// The answer to a request that is refused before its handler is called, in the form of its path.
-pub(super) fn refusal(path: &str, error: Error) -> Response {
+pub(super) fn refusal(app: &App, request: &Request, error: Error) -> Response {
+    let path = request.uri().path();
     if PAGES.iter().any(|page| path.starts_with(page)) {
-        error.with_body(Html(page::refusal(error)))
+        pages::refusal(app, Preferred::of(request.headers()), error)
     } else if path.starts_with("/auth/device/") {
         error.of_device_login()
     } else if path == "/api/commerce/checkout" {

@@ -127,7 +127,7 @@ async fn crowded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     let error = Error::RateLimited(CROWDED_PAUSE);
     match webhooks::refusal(&app, &request, error) {
         Some(answer) => answer,
-        None => journal::refusal(request.uri().path(), error),
+        None => journal::refusal(&app, &request, error),
     }
 }
 

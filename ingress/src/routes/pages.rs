@@ -2,15 +2,17 @@
 //! `/pay/{order_id}`. Everyone who has the link can open them, so they show only status and
 //! tracking. And `/`, which says what runs here and where to go.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use config::connection::Registry;
+use domain::branding::{Branding, Language};
 use domain::money::{Currency, Money};
 use domain::order::own::PAGE_CODE;
 use qr::ID_CHARS;
@@ -22,7 +24,8 @@ use crate::App;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::openapi::operation::{Input, Operation, Shape, get, in_query, tagged};
-use crate::page::{self, Asked, Shop};
+use crate::page::texts::Texts;
+use crate::page::{self, Asked, Page, Shop};
 use server::client_address;
 
 pub fn routes() -> Vec<Operation> {
@@ -68,8 +71,42 @@ impl<E: Into<Error>> From<E> for Refusal {
 }
 
 impl IntoResponse for Refusal {
+    /// Its page is written by [`guard`], which knows the language of the reader.
     fn into_response(self) -> Response {
-        self.0.with_body(Html(page::refusal(self.0)))
+        let mut response = self.0.with_body(());
+        response.extensions_mut().insert(Unwritten(self.0));
+        response
+    }
+}
+
+/// The error of an answer whose page is not written yet.
+#[derive(Clone, Copy)]
+struct Unwritten(Error);
+
+/// The language that the reader prefers, if there are texts in it.
+#[derive(Clone, Copy)]
+pub struct Preferred(Option<Language>);
+
+impl Preferred {
+    pub fn of(headers: &HeaderMap) -> Self {
+        let accepted = headers.get_all(header::ACCEPT_LANGUAGE).iter();
+        let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+        Preferred(accepted.find_map(Language::preferred))
+    }
+
+    /// The texts of a page, in the language of the shop if there are none in the reader's.
+    fn texts(self, shop: &Branding) -> &'static Texts {
+        Texts::of(self.0.or(shop.language).unwrap_or(Language::English))
+    }
+}
+
+impl Input for Preferred {}
+
+impl FromRequestParts<Arc<App>> for Preferred {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &Arc<App>) -> Result<Self, Infallible> {
+        Ok(Preferred::of(&parts.headers))
     }
 }
 
@@ -140,12 +177,23 @@ impl Link {
     /// The shop that the page may name. Who guesses an id must not learn whose order it is, so the
     /// link has named the shop, or it is the only one there is.
     fn shop_of<'a>(&self, order: &'a PublicOrder, connections: &'a Registry) -> Option<Shop<'a>> {
+        let connection = connections.of_shop(&order.shop);
         let is_only = connections.only_shop() == Some(order.shop.as_str());
-        (is_only || self.shop.is_some()).then(|| Shop {
-            domain: &order.shop,
-            sender: connections.of_shop(&order.shop).sender.as_ref(),
+        let is_named = is_only || self.shop.is_some();
+        // Whoever has named the shop in the settings has no other.
+        let is_of_settings =
+            connections.are_of_settings_alone() && connection.branding.name.is_some();
+        (is_named || is_of_settings).then(|| Shop {
+            domain: if is_named { &order.shop } else { "" },
+            sender: connection.sender.as_ref(),
+            branding: &connection.branding,
         })
     }
+}
+
+/// The branding of a page that names no shop.
+fn of_settings(connections: &Registry) -> &Branding {
+    &connections.default_storefront().branding
 }
 
 fn asked(amounts: &[&str], currencies: &[&str]) -> Asked {
@@ -162,38 +210,58 @@ fn asked(amounts: &[&str], currencies: &[&str]) -> Asked {
 }
 
 /// The page of the service itself.
-pub async fn front() -> Html<String> {
-    Html(page::front())
+pub async fn front() -> Page {
+    page::front()
 }
 
-pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
+pub async fn track(
+    State(app): State<Arc<App>>,
+    preferred: Preferred,
+    link: Link,
+) -> Result<Response, Refusal> {
+    let connections = app.connections.now();
     let order = match link.order(&app).await? {
         PublicOrderLookup::One(order) => order,
-        PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
+        PublicOrderLookup::Several(shops) => {
+            let texts = preferred.texts(of_settings(&connections));
+            return Ok(choice(link.id, &shops, Asked::Nothing, texts));
+        }
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
-    let connections = app.connections.now();
-    let page = page::track(&order, link.shop_of(&order, &connections));
-    Ok(Html(page).into_response())
+    let shop = link.shop_of(&order, &connections);
+    let texts = preferred.texts(shop.map_or(of_settings(&connections), |shop| shop.branding));
+    let qr = app.config.qr.opened_by(link.code.as_deref());
+    let code = qr.order(&order.id.to_string()).ok();
+    let page = page::track(&order, shop, texts, code.map(|code| code.svg()));
+    Ok(page.into_response())
 }
 
 /// The payment page. The amount is the order's. The link's amount is only compared with it,
 /// because anyone can print a QR code.
-pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
+pub async fn pay(
+    State(app): State<Arc<App>>,
+    preferred: Preferred,
+    link: Link,
+) -> Result<Response, Refusal> {
+    let connections = app.connections.now();
     let order = match link.order(&app).await? {
         PublicOrderLookup::One(order) => order,
-        PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
+        PublicOrderLookup::Several(shops) => {
+            let texts = preferred.texts(of_settings(&connections));
+            return Ok(choice(link.id, &shops, link.asked, texts));
+        }
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
-    let connections = app.connections.now();
-    let page = page::pay(&order, link.asked, link.shop_of(&order, &connections));
-    Ok(Html(page).into_response())
+    let shop = link.shop_of(&order, &connections);
+    let texts = preferred.texts(shop.map_or(of_settings(&connections), |shop| shop.branding));
+    Ok(page::pay(&order, link.asked, shop, texts).into_response())
 }
 
 pub async fn tracking(
     State(app): State<Arc<App>>,
+    preferred: Preferred,
     number: Result<Path<String>, PathRejection>,
-) -> Result<Response, Refusal> {
+) -> Result<Page, Refusal> {
     let number = number
         .ok()
         .map(|Path(number)| number)
@@ -203,15 +271,28 @@ pub async fn tracking(
     if parcels.is_empty() {
         return Err(Error::ParcelNotFound.into());
     }
-    Ok(Html(page::tracking(&number, &parcels)).into_response())
+    let texts = preferred.texts(of_settings(&app.connections.now()));
+    let code = app.config.qr.package(&number).ok();
+    Ok(page::tracking(
+        &number,
+        &parcels,
+        texts,
+        code.map(|code| code.svg()),
+    ))
 }
 
 /// Answers 300, and not 409 like the API, because the link is right and there is more than one
 /// page behind it. This page lists them, so that a person can choose (RFC 9110, 15.4.1). There is
 /// no `Location`, so no browser chooses by itself.
-fn choice(id: i64, shops: &[String], asked: Asked) -> Response {
-    let page = Html(page::choose(id, shops, asked));
+fn choice(id: i64, shops: &[String], asked: Asked, texts: &'static Texts) -> Response {
+    let page = page::choose(id, shops, asked, texts);
     (StatusCode::MULTIPLE_CHOICES, page).into_response()
+}
+
+/// The page of an error, for who prefers a language.
+pub fn refusal(app: &App, preferred: Preferred, error: Error) -> Response {
+    let texts = preferred.texts(of_settings(&app.connections.now()));
+    error.with_body(page::refusal(error, texts))
 }
 
 /// Wraps every page: it checks the client's limit, sets the deadline of reads, and adds the
@@ -219,17 +300,21 @@ fn choice(id: i64, shops: &[String], asked: Asked) -> Response {
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let trusted = &app.config.trusted_proxies;
     let client = client_address::of(request.extensions(), request.headers(), trusted);
+    let preferred = Preferred::of(request.headers());
     let answer = match app.limits.page(client) {
         Ok(()) => tokio::time::timeout(READ_DEADLINE, next.run(request))
             .await
             .unwrap_or_else(|_| Refusal(Error::Unavailable).into_response()),
         Err(error) => Refusal(error).into_response(),
     };
+    let answer = match answer.extensions().get::<Unwritten>().copied() {
+        Some(Unwritten(error)) => refusal(&app, preferred, error),
+        None => answer,
+    };
     let headers = [
         ("x-robots-tag", "noindex, nofollow"),
         ("referrer-policy", "no-referrer"),
         ("x-content-type-options", "nosniff"),
     ];
-    let policy = [(header::CONTENT_SECURITY_POLICY, page::POLICY.clone())];
-    (headers, policy, answer).into_response()
+    (headers, answer).into_response()
 }

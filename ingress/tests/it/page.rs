@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use config::connection::Mailbox;
+use domain::branding::{self, Branding, Language};
 use domain::due::{AmountDue, NothingDue};
 use domain::money::{Currency, Money};
+use domain::order::outcome::ParcelState;
 use domain::time::Timestamp;
-use ingress::page::{Asked, STYLE, Shop, choose, pay, track, tracking};
+use ingress::page::texts::Texts;
+use ingress::page::{Asked, SCRIPT, STYLE, Shop, choose, pay, track, tracking};
 use store::public_orders::{Parcel, Progress, PublicOrder};
 
 /// A text with all characters that have a meaning in HTML.
@@ -35,14 +38,24 @@ fn parcel(text: &str) -> Parcel {
     Parcel {
         number: text.into(),
         carrier: Some(text.into()),
-        shipped: true,
+        state: ParcelState::Shipped,
         updated_at: Timestamp(1_800_000_060_000),
     }
 }
 
-/// The page without its style, in which the test looks for foreign elements and attributes.
+fn english() -> &'static Texts {
+    Texts::of(Language::English)
+}
+
+/// The page of an order, in English.
+fn track_page(order: &PublicOrder) -> String {
+    track(order, None, english(), None).html().to_owned()
+}
+
+/// The page without its style and its script, in which the test looks for foreign elements and attributes.
 fn markup(page: &str) -> String {
-    page.replace(STYLE, "")
+    let script = format!("<script>{SCRIPT}</script>");
+    page.replace(STYLE, "").replace(&script, "")
 }
 
 #[test]
@@ -56,22 +69,30 @@ fn hostile_text_stays_text_wherever_it_is_shown() {
     let asked = Asked::Garbled;
     let hostile = "orders@shop.example".parse().unwrap();
     let sender = Mailbox::new(Some(HOSTILE.to_owned()), hostile);
+    let branding = Branding {
+        name: None,
+        contact: Some(HOSTILE.to_owned()),
+        language: None,
+        logo: Some(HOSTILE.to_owned()),
+    };
+    let texts = english();
     let shop = |sender| {
         Some(Shop {
             domain: HOSTILE,
             sender,
+            branding: &branding,
         })
     };
     for page in [
-        track(&order, shop(None)),
-        track(&order, shop(Some(&sender))),
-        tracking(HOSTILE, &parcels),
-        pay(&order, asked, shop(None)),
-        choose(7, &shops, asked),
+        track(&order, shop(None), texts, None),
+        track(&order, shop(Some(&sender)), texts, None),
+        tracking(HOSTILE, &parcels, texts, None),
+        pay(&order, asked, shop(None), texts),
+        choose(7, &shops, asked, texts),
     ] {
-        let page = markup(&page);
+        let page = markup(page.html());
         assert!(
-            !page.contains("<script") && !page.contains("<img"),
+            !page.contains("<script") && !page.contains("<img src=x"),
             "{page}"
         );
         assert!(
@@ -87,8 +108,10 @@ fn hostile_text_stays_text_wherever_it_is_shown() {
 fn warning(due: AmountDue, asked: Asked, total: Option<Money>) -> Option<String> {
     let mut order = order("#1001", Progress::Received);
     (order.due, order.total) = (due, total);
-    let page = pay(&order, asked, None);
-    let (_, rest) = page.split_once("<strong>Check the amount</strong> ")?;
+    let page = pay(&order, asked, None, english());
+    let (_, rest) = page
+        .html()
+        .split_once("<strong>Check the amount</strong> ")?;
     let (warning, _) = rest.split_once("</p>").unwrap();
     Some(warning.to_owned())
 }
@@ -182,7 +205,7 @@ fn every_step_says_in_words_where_it_stands() {
             "Received Done, Will not be shipped Final",
         ),
     ] {
-        let page = track(&order("#1001", progress), None);
+        let page = track_page(&order("#1001", progress));
         let (_, steps) = page.split_once("<ol").unwrap();
         let (steps, _) = steps.split_once("</ol>").unwrap();
         let steps: Vec<String> = steps.split("<li").skip(1).map(words).collect();
@@ -204,12 +227,12 @@ fn words(element: &str) -> String {
 #[test]
 fn times_are_written_out_in_utc() {
     let mut order = order("#1001", Progress::Received);
-    let page = track(&order, None);
+    let page = track_page(&order);
     let footer = "<footer>Updated <time datetime=\"2027-01-15T08:00:00.000Z\">15 January 2027, \
                   08:00 UTC</time></footer>";
     assert!(page.contains(footer), "{page}");
     order.updated_at = Timestamp(i64::MAX);
-    assert!(track(&order, None).contains("ms</time>"));
+    assert!(track_page(&order).contains("ms</time>"));
 }
 
 /// No template may mark a value as HTML that needs no escaping, or use a text of others as the
@@ -224,6 +247,7 @@ fn templates_let_only_our_style_in_as_it_is_and_only_our_links() {
         let unescaped = ["safe", "escape", "{% filter"];
         let lines = text
             .lines()
+            .map(str::trim)
             .filter(|line| line.contains("{{") || line.contains("{%"));
         let lines = lines.filter(|line| unescaped.iter().any(|word| line.contains(word)));
         raw.extend(lines.map(str::to_owned));
@@ -241,6 +265,8 @@ fn templates_let_only_our_style_in_as_it_is_and_only_our_links() {
     assert_eq!(
         raw,
         [
+            "<figure class=\"part code\">{{ code|safe }}<figcaption>{{ texts.scan }}</figcaption></figure>",
+            "<script>{{ crate::page::SCRIPT|safe }}</script>",
             "<style>{{ crate::openapi::page::STYLE|safe }}</style>",
             "<style>{{ crate::page::STYLE|safe }}</style>",
         ]
@@ -250,16 +276,241 @@ fn templates_let_only_our_style_in_as_it_is_and_only_our_links() {
         "#{{ group.anchor }}",
         "#{{ scheme }}",
         "?shop={{ shop.query }}",
-        "{{ link }}",
+        "{{ contact.link }}",
         "{{ link.url }}",
+        "{{ logo }}",
     ];
     assert_eq!(links, BTreeSet::from(ours.map(str::to_owned)));
+}
+
+#[test]
+fn every_language_has_texts_of_its_own_for_all_that_can_be_said() {
+    let everything = |language: Language| {
+        let texts = Texts::of(language);
+        let states = [
+            ParcelState::Announced,
+            ParcelState::Shipped,
+            ParcelState::OutForDelivery,
+            ParcelState::ReadyForPickup,
+            ParcelState::Delivered,
+            ParcelState::NotDelivered,
+            ParcelState::Returned,
+            ParcelState::Cancelled,
+        ];
+        let mut all = String::new();
+        for progress in [
+            Progress::Received,
+            Progress::Preparing,
+            Progress::Shipped,
+            Progress::Cancelled,
+            Progress::NotShipping,
+        ] {
+            let parcels = states.map(|state| Parcel {
+                state,
+                ..parcel("P")
+            });
+            let order = PublicOrder {
+                parcels: parcels.to_vec(),
+                ..order("#1001", progress)
+            };
+            all += track(&order, None, texts, None).html();
+        }
+        all += tracking("P", &[parcel("P"), parcel("P")], texts, None).html();
+        for due in [
+            AmountDue::Amount(usd(40_300)),
+            AmountDue::Nothing(NothingDue::Paid),
+            AmountDue::AskShop,
+        ] {
+            for asked in [Asked::Garbled, Asked::Amount(usd(1))] {
+                let order = PublicOrder {
+                    due,
+                    ..order("#1001", Progress::Received)
+                };
+                all += pay(&order, asked, None, texts).html();
+            }
+        }
+        all += choose(7, &[String::new()], Asked::Nothing, texts).html();
+        markup(&all)
+    };
+    let english = everything(Language::English);
+    let sentences = |page: &str| -> BTreeSet<String> {
+        let texts = page.split('<').filter_map(|part| part.split_once('>'));
+        texts
+            .map(|(_, text)| text.trim().to_owned())
+            .filter(|text| text.split_whitespace().count() > 3)
+            .collect()
+    };
+    assert!(sentences(&english).len() > 15, "{english}");
+    for language in Language::ALL {
+        let page = everything(language);
+        assert!(page.contains(&format!("<html lang=\"{}\">", language.tag())));
+        assert!(!page.contains("{}") && !page.contains("{day}"), "{page}");
+        if language != Language::English {
+            let same: Vec<_> = sentences(&english)
+                .intersection(&sentences(&page))
+                .cloned()
+                .collect();
+            assert!(same.is_empty(), "{language:?}: {same:?}");
+            assert!(page.contains("403,00 USD"), "{page}");
+        }
+    }
+}
+
+#[test]
+fn times_and_amounts_are_written_as_the_language_does() {
+    let order = order("#1001", Progress::Received);
+    for (language, expected) in [
+        (Language::English, "15 January 2027, 08:00 UTC"),
+        (Language::German, "15. Januar 2027, 08:00 UTC"),
+        (Language::French, "15 janvier 2027, 08:00 UTC"),
+        (Language::Spanish, "15 de enero de 2027, 08:00 UTC"),
+    ] {
+        let page = track(&order, None, Texts::of(language), None);
+        assert!(page.html().contains(expected), "{}", page.html());
+    }
+}
+
+/// A page says what a parcel is, also when its order is not what it was.
+#[test]
+fn a_parcel_that_came_back_or_is_not_sent_says_so_and_leads_nowhere() {
+    let of = |state| Parcel {
+        state,
+        carrier: Some("DHL".to_owned()),
+        ..parcel("00340434161094042557")
+    };
+    for (progress, state, said, has_link) in [
+        (
+            Progress::Shipped,
+            ParcelState::Returned,
+            "Returned to the shop",
+            true,
+        ),
+        (
+            Progress::Shipped,
+            ParcelState::Cancelled,
+            "Cancelled: it is not sent",
+            false,
+        ),
+        (
+            Progress::Cancelled,
+            ParcelState::Shipped,
+            "Shipped before the order was cancelled",
+            true,
+        ),
+        (
+            Progress::Shipped,
+            ParcelState::Delivered,
+            "<p>Your order was delivered.</p>",
+            true,
+        ),
+        (
+            Progress::Shipped,
+            ParcelState::Returned,
+            "<p>Your order came back to the shop.</p>",
+            true,
+        ),
+    ] {
+        let order = PublicOrder {
+            parcels: vec![of(state)],
+            ..order("#1001", progress)
+        };
+        let page = track_page(&order);
+        assert!(page.contains(said), "{said}: {page}");
+        assert_eq!(page.contains("class=\"go\""), has_link, "{page}");
+    }
+}
+
+#[test]
+fn a_shop_shows_its_name_its_contact_and_its_logo() {
+    let sender = Mailbox::new(
+        Some("Sender".to_owned()),
+        "orders@shop.example".parse().unwrap(),
+    );
+    let with = |branding: &Branding, sender| {
+        let shop = Shop {
+            domain: "shop.example",
+            sender,
+            branding,
+        };
+        let order = order("#1001", Progress::Received);
+        track(&order, Some(shop), english(), None).html().to_owned()
+    };
+    let nothing = with(&Branding::default(), None);
+    assert!(nothing.contains("<bdi>shop.example</bdi>") && !nothing.contains("<img"));
+    let of_sender = with(&Branding::default(), Some(&sender));
+    assert!(
+        of_sender.contains("<bdi>Sender</bdi>") && of_sender.contains("mailto:orders@shop.example")
+    );
+    let branding = Branding {
+        name: Some("Mugs & more".to_owned()),
+        contact: Some("https://shop.example/help".to_owned()),
+        language: None,
+        logo: Some("https://cdn.example/logo.svg".to_owned()),
+    };
+    let own = with(&branding, Some(&sender));
+    assert!(own.contains("<bdi>Mugs &#38; more</bdi>"), "{own}");
+    assert!(
+        own.contains("href=\"https://shop.example/help\">Ask the shop</a>"),
+        "{own}"
+    );
+    assert!(
+        own.contains("src=\"https://cdn.example/logo.svg\""),
+        "{own}"
+    );
+    assert!(!own.contains("mailto:"), "{own}");
+}
+
+#[test]
+fn a_reader_gets_the_language_that_they_prefer_among_ours() {
+    for (accepted, expected) in [
+        ("de", Some(Language::German)),
+        ("de-AT,de;q=0.9,en;q=0.8", Some(Language::German)),
+        ("pl,en;q=0.5", Some(Language::English)),
+        ("en;q=0.1, FR-ch;q=0.9", Some(Language::French)),
+        ("es;q=0", None),
+        ("pl, it;q=0.9", None),
+        ("*", None),
+        ("", None),
+        ("de;q=nonsense,fr;q=0.2", Some(Language::French)),
+    ] {
+        assert_eq!(Language::preferred(accepted), expected, "{accepted}");
+    }
+}
+
+#[test]
+fn only_what_can_be_shown_is_taken_as_a_branding() {
+    for wrong in [
+        "",
+        "x",
+        "javascript:alert(1)",
+        "http://shop.example/logo.svg",
+        "https://a:b@c.example/x",
+        "//x.example",
+    ] {
+        assert!(branding::logo(wrong).is_err(), "{wrong}");
+    }
+    assert!(branding::logo("https://cdn.example/logo.svg?v=2").is_ok());
+    assert!(branding::logo("http://127.0.0.1:8080/logo.svg").is_ok());
+    for wrong in [
+        "",
+        "nobody",
+        "a@b@c",
+        "a b@c.example",
+        "x@y?subject=1",
+        "javascript:alert(1)",
+    ] {
+        assert!(branding::contact(wrong).is_err(), "{wrong}");
+    }
+    assert!(branding::contact("help@shop.example").is_ok());
+    assert!(branding::name("\u{7}").is_err() && branding::name(&"x".repeat(81)).is_err());
+    assert!(branding::language("it").is_err());
 }
 
 #[test]
 fn the_style_can_stand_in_a_page_as_it_is() {
     assert!(!STYLE.contains("</") && !STYLE.contains("url(") && !STYLE.contains("@import"));
     assert!(STYLE.is_ascii() && !STYLE.contains('\r'));
+    assert!(!SCRIPT.contains("</") && !SCRIPT.contains("fetch") && !SCRIPT.contains("innerHTML"));
 }
 
 /// The contrasts that WCAG 2.1 demands: 4.5 for text (1.4.3) and 3 for marks (1.4.11).

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use config::{Config, Mode, Settings};
+use domain::branding::Language;
 use domain::connection::DEFAULT;
 use domain::job::Queue;
 use domain::pause::Target;
-use operators::connections::{self as flow, Means, NewApi, Refused, Rotation, Wanted};
+use operators::connections::{self as flow, Changes, Means, NewApi, Refused, Rotation, Wanted};
 use operators::pauses;
 use platform::clock::Clock;
 use platform::token::Token;
@@ -36,14 +37,16 @@ pub enum Command {
     List(Output),
     /// Show one connection, and where its provider posts to
     Show(OneArguments),
+    /// Change what buyers see of its shops, who writes to them, and how much is taken. An empty text takes a value away
+    Change(ChangeArguments),
     /// Give a connection another secret or API. The former secret is accepted for three days more
     Rotate(RotateArguments),
     /// Let what came by a connection wait, and the calls to its provider, for at most seven days. Deliveries are accepted
     Pause(PauseArguments),
     /// Let it go on
-    Resume(ChangeArguments),
+    Resume(NamedArguments),
     /// Remove a connection with its secrets. What came by it is worked on all the same
-    Remove(ChangeArguments),
+    Remove(NamedArguments),
     /// Ask the provider whether it accepts the token of a connection. Exit code 1 when it does not
     Test(OneArguments),
     /// Encrypt all secrets with the newest key of SECRETS_KEY, so that the former one can be removed
@@ -69,12 +72,8 @@ pub struct AddArguments {
     /// The names of the provider's headers, of the provider headers: signature=..,id=..,topic=..,shop=..
     #[arg(long)]
     headers: Option<String>,
-    /// How many deliveries a second are taken, of a shop or of the payment provider; 0: no limit
-    #[arg(long, value_name = "PER SECOND")]
-    rate: Option<u32>,
-    /// Who writes to the buyers of the shops, and whom their pages name: Shop <orders@shop.example>. Default: MAIL_FROM
-    #[arg(long, value_name = "ADDRESS", requires = "shops")]
-    sender: Option<String>,
+    #[command(flatten)]
+    changes: ChangesArguments,
     /// The file with the signing secret; - reads it from the input
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
@@ -83,6 +82,54 @@ pub struct AddArguments {
     /// The shop has a connection already and moves to this one. Both are accepted until the former is removed
     #[arg(long)]
     moves: bool,
+    #[command(flatten)]
+    operator: Operator,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ChangesArguments {
+    /// How many deliveries a second are taken, of a shop or of the payment provider; 0: no limit
+    #[arg(long, value_name = "PER SECOND")]
+    rate: Option<u32>,
+    /// Who writes to the buyers of the shops: Shop <orders@shop.example>. Default: MAIL_FROM
+    #[arg(long, value_name = "ADDRESS")]
+    sender: Option<String>,
+    /// The name of the shops on their buyers' pages. Default: that of the sender, or the domain
+    #[arg(long, value_name = "NAME")]
+    display_name: Option<String>,
+    /// Whom buyers may ask: an e-mail address, or a page. Default: the sender
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<String>,
+    /// The language of buyers' pages where there is none in the buyer's own: en, de, fr or es
+    #[arg(long, value_name = "LANGUAGE")]
+    language: Option<String>,
+    /// The address of the shops' logo, which buyers' pages load
+    #[arg(long, value_name = "URL")]
+    logo: Option<String>,
+}
+
+impl ChangesArguments {
+    fn read(self) -> Changes {
+        Changes {
+            rate: self.rate,
+            sender: self.sender,
+            display_name: self.display_name,
+            contact: self.contact,
+            language: self.language,
+            logo: self.logo,
+        }
+    }
+}
+
+#[derive(clap::Args)]
+pub struct ChangeArguments {
+    /// The name, from `waybill connections list`
+    name: String,
+    #[command(flatten)]
+    changes: ChangesArguments,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -110,7 +157,7 @@ pub struct OneArguments {
 }
 
 #[derive(clap::Args)]
-pub struct ChangeArguments {
+pub struct NamedArguments {
     /// The name, from `waybill connections list`
     name: String,
     #[command(flatten)]
@@ -155,6 +202,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::Add(arguments) => add(settings, db, arguments).await,
         Command::List(Output { json }) => list(settings, db, json).await,
         Command::Show(arguments) => show(settings, db, &arguments).await,
+        Command::Change(arguments) => change(settings, db, arguments).await,
         Command::Rotate(arguments) => rotate(settings, db, arguments).await,
         Command::Pause(arguments) => pause(settings, db, &arguments).await,
         Command::Resume(arguments) => resume(settings, db, &arguments).await,
@@ -243,8 +291,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
         shops: arguments.shops,
         account: arguments.account,
         payments: arguments.payments,
-        rate: arguments.rate,
-        sender: arguments.sender,
+        changes: arguments.changes.read(),
         secret: secret_of(&arguments.secret_file)?,
         api: arguments.api.read()?,
         moves: arguments.moves,
@@ -263,6 +310,18 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
             "Connection {name} is added. Its provider posts to:\n{}\n",
             shown.address
         )
+    })
+}
+
+async fn change(settings: &Settings, db: &Db, arguments: ChangeArguments) -> Result<()> {
+    let author = arguments.operator.author(settings, db).await?;
+    let (name, by) = (&arguments.name, author.by(Clock::system().now()));
+    flow::change(db, by, name, &arguments.changes.read())
+        .await
+        .map_err(refused)?;
+    let shown = find(settings, db, name).await?;
+    table::show(arguments.json, &shown, || {
+        format!("Connection {name} is changed. All processes know it within a second.\n")
     })
 }
 
@@ -348,6 +407,16 @@ async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
         ("API", or_none(&it.api_url)),
         ("rate", rate),
         ("sender", or_none(&it.sender)),
+        ("shop's name", or_none(&it.branding.name)),
+        ("contact", or_none(&it.branding.contact)),
+        (
+            "language",
+            it.branding
+                .language
+                .map_or("none", Language::tag)
+                .to_owned(),
+        ),
+        ("logo", or_none(&it.branding.logo)),
         ("state", it.state.clone()),
         ("added", zone::minute(it.created_at)),
         ("changed", zone::minute(it.changed_at)),
@@ -400,7 +469,7 @@ async fn pause(settings: &Settings, db: &Db, arguments: &PauseArguments) -> Resu
     }
 }
 
-async fn resume(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Result<()> {
+async fn resume(settings: &Settings, db: &Db, arguments: &NamedArguments) -> Result<()> {
     let author = arguments.operator.author(settings, db).await?;
     let target = Target::Connection(arguments.name.clone());
     if !pauses::end(db, author.by(Clock::system().now()), &target).await? {
@@ -412,7 +481,7 @@ async fn resume(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Re
     ))
 }
 
-async fn remove(settings: &Settings, db: &Db, arguments: &ChangeArguments) -> Result<()> {
+async fn remove(settings: &Settings, db: &Db, arguments: &NamedArguments) -> Result<()> {
     let author = arguments.operator.author(settings, db).await?;
     flow::remove(db, author.by(Clock::system().now()), &arguments.name)
         .await

@@ -544,7 +544,12 @@ fn parcels(order: &Order) -> Table {
                 format!("  {}", shipment.carrier.as_deref().unwrap_or("-")),
                 parcel.tracking_number.clone(),
                 shipment.id.to_string(),
-                or_none(shipment.status.as_ref()),
+                or_none(
+                    shipment
+                        .delivery_status
+                        .as_ref()
+                        .or(shipment.status.as_ref()),
+                ),
             ]);
         }
     }

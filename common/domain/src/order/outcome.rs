@@ -37,6 +37,35 @@ pub struct Parcel<'a> {
     pub tracking: &'a Tracking,
 }
 
+/// How far a parcel is, for its buyer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ParcelState {
+    /// The carrier may not have it yet.
+    Announced,
+    /// The carrier has it.
+    Shipped,
+    OutForDelivery,
+    ReadyForPickup,
+    Delivered,
+    /// The carrier could not deliver it.
+    NotDelivered,
+    /// All that was in it came back to the shop.
+    Returned,
+    /// It is not sent.
+    Cancelled,
+}
+
+impl Shipment {
+    /// Its parcels, one for each tracking number.
+    pub fn parcels(&self, id: i64) -> impl Iterator<Item = Parcel<'_>> {
+        self.tracking.iter().map(move |tracking| Parcel {
+            shipment_id: id,
+            carrier: self.carrier.as_deref(),
+            tracking,
+        })
+    }
+}
+
 impl Record {
     /// The state of the order's fulfilment. The first of these rules that applies decides:
     ///
@@ -176,21 +205,49 @@ impl Record {
 
     /// The parcels of all shipments that were not cancelled and did not fail.
     pub fn parcels(&self) -> Vec<Parcel<'_>> {
+        let live = self.shipments.iter().filter(|(_, it)| it.value.is_live());
+        live.flat_map(|(id, it)| it.value.parcels(*id)).collect()
+    }
+
+    /// All parcels that a buyer may have heard of, also those that are not sent any more, and how far each is.
+    pub fn parcels_with_state(&self) -> Vec<(Parcel<'_>, ParcelState)> {
+        let units = self.units();
         let mut parcels = Vec::new();
         for (id, shipment) in &self.shipments {
-            let shipment: &Shipment = &shipment.value;
-            if !shipment.is_live() {
-                continue;
-            }
-            for tracking in &shipment.tracking {
-                parcels.push(Parcel {
-                    shipment_id: *id,
-                    carrier: shipment.carrier.as_deref(),
-                    tracking,
-                });
-            }
+            let state = self.parcel_state(&shipment.value, &units);
+            parcels.extend(shipment.value.parcels(*id).map(|parcel| (parcel, state)));
         }
         parcels
+    }
+
+    /// A storefront says of a shipment alone that a carrier has it (`success`), and of some what the carrier says. A
+    /// shipment came back when all units of its lines did.
+    fn parcel_state(&self, shipment: &Shipment, units: &BTreeMap<i64, Units>) -> ParcelState {
+        let came_back = |line: &i64| {
+            let units = units.get(line);
+            units.is_some_and(|units| units.shipped > 0 && units.returned >= units.shipped)
+        };
+        let lines = &shipment.lines;
+        if !shipment.is_live() {
+            return ParcelState::Cancelled;
+        }
+        if !lines.is_empty() && lines.iter().all(|(line, _)| came_back(line)) {
+            return ParcelState::Returned;
+        }
+        let state = match shipment.delivery.as_deref() {
+            Some("delivered") => ParcelState::Delivered,
+            Some("out_for_delivery" | "attempted_delivery") => ParcelState::OutForDelivery,
+            Some("ready_for_pickup") => ParcelState::ReadyForPickup,
+            Some("in_transit") => ParcelState::Shipped,
+            Some("failure") => ParcelState::NotDelivered,
+            Some("label_printed" | "label_purchased" | "confirmed") => ParcelState::Announced,
+            _ if shipment.status.as_deref() == Some("success") => ParcelState::Shipped,
+            _ => ParcelState::Announced,
+        };
+        match state {
+            ParcelState::Announced if self.cancelled.is_some() => ParcelState::Cancelled,
+            state => state,
+        }
     }
 
     /// The number of units that go back into stock when the order is cancelled, by line id. These

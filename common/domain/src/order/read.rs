@@ -339,7 +339,7 @@ const SHIPMENT_STATUSES: [&str; 6] = [
 
 fn fulfillments(field: Field, reading: &mut Reading) -> Vec<Fulfillment> {
     fields! { Fields {
-        id, status, tracking_company, tracking_number, tracking_numbers, tracking_url,
+        id, status, shipment_status, tracking_company, tracking_number, tracking_numbers, tracking_url,
         tracking_urls, line_items, updated_at,
     }}
 
@@ -362,6 +362,7 @@ fn fulfillments(field: Field, reading: &mut Reading) -> Vec<Fulfillment> {
         Some(Fulfillment {
             id: reading.or_none(required(fields.id.id()).map(Some), "fulfillments[].id")?,
             status,
+            shipment_status: short(fields.shipment_status, ID_CHARS),
             tracking_company: short(fields.tracking_company, ID_CHARS),
             tracking,
             lines: shipped_units(fields.line_items),

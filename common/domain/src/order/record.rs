@@ -218,6 +218,9 @@ pub enum Restock {
 pub struct Shipment {
     #[thing]
     pub status: Option<String>,
+    /// What the carrier says, in the storefront's word: `in_transit`, `delivered`, ..
+    #[thing]
+    pub delivery: Option<String>,
     #[thing]
     pub carrier: Option<String>,
     pub tracking: Vec<Tracking>,
@@ -368,6 +371,7 @@ impl Record {
             };
             let shipment = Shipment {
                 status: fulfillment.status,
+                delivery: fulfillment.shipment_status,
                 carrier: fulfillment.tracking_company,
                 tracking: fulfillment.tracking,
                 lines: fulfillment.lines,

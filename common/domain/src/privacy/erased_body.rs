@@ -97,6 +97,7 @@ const ORDER: &[(&str, Keep)] = &[
         List(&[
             ("id", Id),
             ("status", Word),
+            ("shipment_status", Word),
             ("tracking_company", Text),
             ("tracking_number", Text),
             // The carrier's link is not in this list, because it may contain a postcode or a

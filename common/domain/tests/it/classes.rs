@@ -115,6 +115,7 @@ fn order() -> Value {
         "was_fulfilled": true,
         "is_test": true, "deleted_at": 7,
         "shipments": {"5": part(&json!({
+            "delivery": "in_transit",
             "status": "success", "carrier": "Post", "lines": [[1, 2]],
             "tracking": [{"number": "T-1", "url": "https://post.example/ada"}],
         }))},

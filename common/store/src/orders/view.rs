@@ -213,6 +213,9 @@ pub struct StoredShipment {
     /// The storefront's word: `success`, `pending`, `cancelled`, ..
     #[schema(example = "success")]
     pub status: Option<String>,
+    /// What the carrier says, in the storefront's word: `in_transit`, `delivered`, ..
+    #[schema(example = "in_transit")]
+    pub delivery_status: Option<String>,
     #[schema(example = "Sample Post")]
     pub carrier: Option<String>,
     pub parcels: Vec<StoredParcel>,
@@ -393,6 +396,7 @@ impl StoredShipment {
             id,
             id_text: id.to_string(),
             status: shipment.status.clone(),
+            delivery_status: shipment.delivery.clone(),
             carrier: shipment.carrier.clone(),
             parcels: parcels.collect(),
             updated_at: Timestamp(own.shipments_at.get(&id).copied().unwrap_or_default()),

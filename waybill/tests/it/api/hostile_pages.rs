@@ -24,9 +24,10 @@ const SCRIPT_LINK: &str = "javascript:document.title='run'";
 
 /// What is wrong with the page that the browser shows: everything that our templates do not have.
 const FOREIGN: &str = "JSON.stringify([...document.querySelectorAll('*')].filter(element =>
+    !element.matches('figure.code > svg, main > footer + script') && (
     ['SCRIPT', 'IMG', 'IFRAME', 'OBJECT', 'EMBED', 'BASE', 'SVG'].includes(element.tagName.toUpperCase())
     || [...element.attributes].some(attribute => attribute.name.startsWith('on'))
-    || (element.href && !['http:', 'https:'].includes(new URL(element.href, location).protocol))
+    || (element.href && !['http:', 'https:'].includes(new URL(element.href, location).protocol)))
     ).map(element => element.outerHTML))";
 
 /// The page shows each of the texts, in its text, its title or a field, and nothing was made of them.

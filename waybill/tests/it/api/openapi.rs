@@ -47,6 +47,7 @@ async fn every_described_operation_is_there_and_refuses_as_described() {
         let request = match method.as_str() {
             "get" => service.get(&example),
             "delete" => service.delete(&example),
+            "patch" => service.patch(&example),
             _ => service.post_to(&example),
         };
         let answer = request.send().await.unwrap();

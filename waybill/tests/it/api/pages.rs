@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use domain::order::record::{Cancellation, Record, Shipment};
 use domain::order::{FinancialStatus, FulfillmentStatus, Tracking};
 use reqwest::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 use store::tracking_numbers;
 
 use crate::both::orders::deliveries::zbar;
@@ -89,11 +91,13 @@ async fn get(service: &Service, path: &str) -> Response {
     service.get(path).send().await.unwrap()
 }
 
-/// A page's status and text.
+/// A page's status and text, without its own script.
 async fn page(service: &Service, path: &str) -> (u16, String) {
     let answer = get(service, path).await;
     is_guarded(&answer);
-    (answer.status().as_u16(), answer.text().await.unwrap())
+    let own = format!("<script>{}</script>", ingress::page::SCRIPT);
+    let (status, page) = (answer.status().as_u16(), answer.text().await.unwrap());
+    (status, page.replace(&own, ""))
 }
 
 /// The page of a path that has one.
@@ -113,11 +117,12 @@ fn is_guarded(answer: &Response) {
     assert_eq!(header("x-content-type-options"), "nosniff");
     let policy = header("content-security-policy");
     assert!(
-        policy.starts_with("default-src 'none'; style-src 'sha256-"),
+        policy.starts_with("default-src 'none'; style-src 'sha256-")
+            && policy.contains("'; script-src 'sha256-"),
         "{policy}"
     );
     assert!(
-        policy.ends_with("='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+        policy.ends_with("; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
         "{policy}"
     );
 }
@@ -196,7 +201,8 @@ async fn a_page_answers_head_as_it_answers_get_without_the_page() {
     let head = reqwest::Client::new().head(url).send().await.unwrap();
     assert_eq!(head.status(), 200);
     is_guarded(&head);
-    let page = shown(&service, "/orders/7/track").await;
+    let page = get(&service, "/orders/7/track").await;
+    let page = page.bytes().await.unwrap();
     assert_eq!(head.headers()["content-length"], page.len().to_string());
     service.stop().await;
 }
@@ -252,7 +258,7 @@ async fn the_page_follows_the_order_from_received_to_shipped_or_cancelled() {
 }
 
 #[tokio::test]
-async fn only_parcels_that_are_under_way_are_shown_and_no_link_that_a_shop_gave() {
+async fn every_parcel_says_how_far_it_is_and_has_no_link_that_a_shop_gave() {
     let service = service().start().await;
     deliver(&service, &order(SHOP, 7, "#1001")).await;
     deliver(&service, &order("other.example", 8, "#1002")).await;
@@ -283,9 +289,9 @@ async fn only_parcels_that_are_under_way_are_shown_and_no_link_that_a_shop_gave(
         ("N1", 1),
         ("N2", 1),
         ("N3", 1),
-        ("N4", 0),
-        ("N5", 0),
-        ("N6", 0),
+        ("N4", 1),
+        ("N5", 1),
+        ("N6", 1),
         ("N9", 0),
     ] {
         assert_eq!(
@@ -296,6 +302,14 @@ async fn only_parcels_that_are_under_way_are_shown_and_no_link_that_a_shop_gave(
     }
     assert_eq!(page.matches("<bdi>Shipped</bdi>").count(), 1);
     assert_eq!(page.matches("<bdi>Announced: ").count(), 2);
+    assert_eq!(
+        page.matches("<bdi>Cancelled: it is not sent</bdi>").count(),
+        3
+    );
+    assert!(
+        page.find("N4") > page.find("N3"),
+        "those that are sent come first"
+    );
     assert!(
         !page.contains("javascript") && !page.contains("<a "),
         "{page}"
@@ -303,9 +317,9 @@ async fn only_parcels_that_are_under_way_are_shown_and_no_link_that_a_shop_gave(
     for (number, status) in [
         ("N1", 200),
         ("N3", 200),
-        ("N4", 404),
-        ("N5", 404),
-        ("N6", 404),
+        ("N4", 200),
+        ("N5", 200),
+        ("N6", 200),
     ] {
         assert_eq!(
             page_status(&service, &format!("/tracking/{number}")).await,
@@ -1015,6 +1029,136 @@ async fn heavy_a_browser_shows_the_page_behind_each_qr_code_on_any_screen() {
     service.stop().await;
 }
 
+/// What the carrier says reaches the buyer, by the delivery itself, and so does that all came back.
+#[tokio::test]
+async fn a_parcel_is_delivered_or_comes_back_by_what_the_storefront_says() {
+    let service = service().start().await;
+    let of = |second: u32, status: Value, refunds: Value| {
+        let mut order = body(7, second, "paid");
+        order["name"] = json!("#1001");
+        order["fulfillment_status"] = json!("fulfilled");
+        order["line_items"] = json!([{"id": 1, "quantity": 2, "price": "10.00"}]);
+        order["fulfillments"] = json!([{
+            "id": 70, "status": "success", "shipment_status": status, "tracking_company": "Post",
+            "tracking_number": "N1", "line_items": [{"id": 1, "quantity": 2}],
+        }]);
+        order["refunds"] = refunds;
+        order_delivery("orders/updated", &order)
+    };
+    let refund = json!([{
+        "id": 1, "created_at": "2027-01-15T09:00:00Z", "transactions": [],
+        "refund_line_items": [{"id": 1, "line_item_id": 1, "quantity": 2, "restock_type": "return"}],
+    }]);
+    for (second, status, refunds, said) in [
+        (1, json!(null), json!([]), "Shipped"),
+        (2, json!("out_for_delivery"), json!([]), "Out for delivery"),
+        (
+            3,
+            json!("ready_for_pickup"),
+            json!([]),
+            "Ready to be picked up",
+        ),
+        (
+            4,
+            json!("failure"),
+            json!([]),
+            "The carrier could not deliver it",
+        ),
+        (5, json!("a_new_word"), json!([]), "Shipped"),
+        (6, json!("delivered"), json!([]), "Delivered"),
+        (7, json!("delivered"), refund, "Returned to the shop"),
+    ] {
+        deliver(&service, &of(second, status.clone(), refunds)).await;
+        for path in ["/orders/7/track", "/tracking/N1"] {
+            let page = shown(&service, path).await;
+            assert!(
+                page.contains(&format!("<bdi>{said}</bdi>")),
+                "{said}: {page}"
+            );
+        }
+        let key = service.api_key().await;
+        let order = service.get("/api/commerce/orders/7").bearer_auth(&key);
+        let order: Value = order.send().await.unwrap().json().await.unwrap();
+        assert_eq!(order["shipments"][0]["delivery_status"], status);
+    }
+    service.stop().await;
+}
+
+/// A page has its own code, which leads to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_the_code_on_a_page_leads_to_the_page() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    shipment(&service, SHOP, 7, 1, Some("success"), "DHL").await;
+    parcel(&service, SHOP, 7, 1, "N1", None).await;
+    let mut browser = Browser::start();
+    for path in ["/orders/7/track", "/tracking/N1"] {
+        for (width, scheme) in [(360, "dark"), (1280, "light")] {
+            let url = format!("{}{path}", service.url);
+            let seen = browser.visit(&url, width, scheme);
+            assert!(
+                seen.text.contains("Scan to open this page on a phone"),
+                "{seen:?}"
+            );
+            let whole = json!({"format": "png", "captureBeyondViewport": true});
+            let picture = browser.call("Page.captureScreenshot", &whole);
+            let picture = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
+            assert_eq!(String::from_utf8(zbar(&picture)).unwrap(), url);
+        }
+    }
+    service.stop().await;
+}
+
+/// Where the settings name the only shop there is, its pages have its name, its language and its logo.
+#[tokio::test]
+async fn the_shop_of_the_settings_is_shown_as_they_say() {
+    let service = service()
+        .setting("SHOP_NAME", "Tee & Co")
+        .setting("SHOP_CONTACT", "hilfe@tee.example")
+        .setting("SHOP_LANGUAGE", "de")
+        .setting("SHOP_LOGO", "https://tee.example/logo.svg")
+        .start()
+        .await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    for path in ["/orders/7/track", "/pay/7"] {
+        let page = shown(&service, path).await;
+        assert!(page.contains("<bdi>Tee &#38; Co</bdi>"), "{page}");
+        assert!(page.contains("href=\"mailto:hilfe@tee.example\""), "{page}");
+        assert!(page.contains("<img class=\"logo\" src=\"https://tee.example/logo.svg\""));
+        assert!(
+            page.contains("<html lang=\"de\">") && !page.contains(SHOP),
+            "{page}"
+        );
+    }
+    service.stop().await;
+}
+
+/// A browser in another place shows the times of that place, in the language of the reader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_a_browser_shows_times_of_its_place() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    service
+        .execute("update orders set updated_at = 1800000000000")
+        .await;
+    change(&service, |order| {
+        order.own.fulfillment.updated_at = 1_800_000_000_000;
+    })
+    .await;
+    let mut browser = Browser::start();
+    let zone = json!({"timezoneId": "Asia/Tokyo"});
+    browser.call("Emulation.setTimezoneOverride", &zone);
+    let agent = browser.text("navigator.userAgent");
+    let german = json!({"userAgent": agent, "acceptLanguage": "de-AT"});
+    browser.call("Emulation.setUserAgentOverride", &german);
+    let seen = browser.visit(&format!("{}/orders/7/track", service.url), 360, "light");
+    assert!(seen.text.contains("Bestellung #1001"), "{seen:?}");
+    let footer = browser.text("document.querySelector('time').textContent");
+    assert_eq!(footer, "15. J\u{e4}nner 2027 um 17:00");
+    assert_eq!(seen.complaints, Vec::<String>::new());
+    service.stop().await;
+}
+
 /// The policy is the second lock: markup of others that got into a page would do nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_a_browser_refuses_scripts_and_styles_that_are_not_the_pages_own() {
@@ -1075,7 +1219,7 @@ async fn where_ids_count_up_a_page_opens_by_its_whole_link_alone() {
         .post_to("/api/commerce/qr")
         .bearer_auth(&key)
         .json(&asked);
-    let drawn: serde_json::Value = drawn.send().await.unwrap().json().await.unwrap();
+    let drawn: Value = drawn.send().await.unwrap().json().await.unwrap();
     let url = drawn.to_string();
     assert!(url.contains(&format!("&code={code}")), "{url}");
     // An order whose link got into wrong hands gets another one.

@@ -521,9 +521,9 @@ async fn a_partly_shipped_order_that_is_cancelled_is_shown_in_full() {
                 "qr_svg": format!("{base}/qr.svg?shop={SHOP}"),
             },
             "shipments": [
-                {"id": 70, "status": "success", "carrier": "Post",
+                {"id": 70, "status": "success", "delivery_status": null, "carrier": "Post",
                  "parcels": [parcel("A 1", "A%201"), parcel("B/2", "B%2F2")]},
-                {"id": 71, "status": "cancelled", "carrier": null, "parcels": []},
+                {"id": 71, "status": "cancelled", "delivery_status": null, "carrier": null, "parcels": []},
             ],
             "refunds": [{
                 "state": "recorded", "payment_id": null, "refund_id": null,

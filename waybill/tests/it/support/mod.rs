@@ -296,6 +296,10 @@ impl Service {
         self.client.post(format!("{}{path}", self.url))
     }
 
+    pub fn patch(&self, path: &str) -> RequestBuilder {
+        self.client.patch(format!("{}{path}", self.url))
+    }
+
     pub fn delete(&self, path: &str) -> RequestBuilder {
         self.client.delete(format!("{}{path}", self.url))
     }

@@ -513,6 +513,7 @@ async fn a_program_with_the_scope_does_the_same_by_the_api() {
         let request = match method {
             "GET" => service.get(path),
             "DELETE" => service.delete(path),
+            "PATCH" => service.patch(path).json(&body),
             _ => service.post_to(path).json(&body),
         };
         let answer = request.bearer_auth(key).send().await.unwrap();
@@ -546,6 +547,23 @@ async fn a_program_with_the_scope_does_the_same_by_the_api() {
     );
     eventually("it is known", async || knows(&service, "shop-a")).await;
     assert_eq!(status(&service, &order(1, A, SECRET_A)).await, 200);
+    let branding = serde_json::json!({"display_name": "Shop A", "language": "fr", "rate": 20});
+    assert_eq!(asked(&reader, "PATCH", one, branding.clone()).await.0, 403);
+    let (status_of, changed) = asked(&writer, "PATCH", one, branding).await;
+    assert_eq!((status_of, &changed["rate"]), (200, &serde_json::json!(20)));
+    let shown =
+        serde_json::json!({"name": "Shop A", "contact": null, "language": "fr", "logo": null});
+    assert_eq!(changed["branding"], shown);
+    for wrong in [
+        serde_json::json!({"language": "it"}),
+        serde_json::json!({}),
+        serde_json::json!({"colour": "red"}),
+    ] {
+        assert_eq!(asked(&writer, "PATCH", one, wrong).await.0, 422);
+    }
+    let nobody = "/api/connections/nobody";
+    let rate = serde_json::json!({"rate": 0});
+    assert_eq!(asked(&writer, "PATCH", nobody, rate).await.0, 404);
     let rotation = serde_json::json!({"secret": SECRET_B, "overlap_seconds": 0});
     let (status_of, rotated) =
         asked(&writer, "POST", "/api/connections/shop-a/rotate", rotation).await;

@@ -8,7 +8,7 @@ mod lists;
 mod secrets;
 mod storm;
 
-use operators::connections::{self as flow, Means, NewApi, Wanted};
+use operators::connections::{self as flow, Changes, Means, NewApi, Wanted};
 use platform::token::Token;
 use store::audit::By;
 
@@ -48,7 +48,10 @@ pub fn storefront(name: &str, shop: &str, secret: &str) -> Wanted {
         provider: "generic".to_owned(),
         shops: vec![shop.to_owned()],
         secret: secret.to_owned(),
-        rate: Some(0),
+        changes: Changes {
+            rate: Some(0),
+            ..Changes::default()
+        },
         ..Wanted::default()
     }
 }
@@ -59,7 +62,10 @@ pub fn payments(name: &str, secret: &str) -> Wanted {
         name: name.to_owned(),
         provider: "generic".to_owned(),
         secret: secret.to_owned(),
-        rate: Some(0),
+        changes: Changes {
+            rate: Some(0),
+            ..Changes::default()
+        },
         ..Wanted::default()
     }
 }

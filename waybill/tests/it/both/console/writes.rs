@@ -244,6 +244,7 @@ async fn cases(service: &Service) -> Vec<Case> {
     for path in [
         "/connections/{name}/pause",
         "/connections/{name}/resume",
+        "/connections/{name}/change",
         "/connections/{name}/rotate",
         "/connections/{name}/remove",
     ] {
@@ -253,6 +254,7 @@ async fn cases(service: &Service) -> Vec<Case> {
             fields: vec![
                 ("id", service.clock().id().to_string()),
                 ("secret", "another signing secret of shop b".to_owned()),
+                ("display_name", "Shop B".to_owned()),
             ],
         });
     }

@@ -27,6 +27,10 @@ const COMMANDS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "operators::connections::change",
+        &["connections", "change", "shop-b", "--display-name", "B"],
+    ),
+    (
         "operators::connections::rotate",
         &["connections", "rotate", "shop-b", "--secret-file", "OTHER"],
     ),

@@ -166,6 +166,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("operators::api_keys::create", Commands, Both),
     ("operators::api_keys::revoke", Commands, Both),
     ("operators::connections::add", Commands, Both),
+    ("operators::connections::change", Commands, Both),
     ("operators::connections::remove", Commands, Both),
     ("operators::connections::rotate", Commands, Both),
     ("operators::endpoints::add", Commands, Both),

@@ -1,0 +1,137 @@
+//! Spanish.
+
+use domain::branding::Language;
+
+use super::{
+    ChoiceTexts, DueTexts, ParcelTexts, PaymentTexts, ProgressTexts, RefusalTexts, StepTexts, Texts,
+};
+
+pub const TEXTS: Texts = Texts {
+    language: Language::Spanish,
+    order: "Pedido",
+    progress: ProgressTexts {
+        received: ["Recibido", "La tienda ha recibido su pedido."],
+        preparing: ["En preparación", "La tienda está preparando su pedido."],
+        partly_shipped: "Una parte de su pedido está en camino. La tienda está preparando el resto.",
+        shipped: ["Enviado", "Su pedido está en camino."],
+        delivered: "Su pedido ha sido entregado.",
+        returned: "Su pedido ha vuelto a la tienda.",
+        cancelled: ["Cancelado", "Este pedido se ha cancelado."],
+        not_shipping: [
+            "No se enviará",
+            "La tienda no enviará este pedido. Si no lo esperaba, pregunte a la tienda.",
+        ],
+    },
+    steps: StepTexts {
+        label: "Progreso",
+        done: "Hecho",
+        now: "Ahora",
+        next: "Pendiente",
+        last: "Definitivo",
+    },
+    payment: PaymentTexts {
+        label: "Pago",
+        pending: "Aún no pagado",
+        authorized: "Autorizado",
+        partially_paid: "Pagado en parte",
+        paid: "Pagado",
+        partially_refunded: "Reembolsado en parte",
+        refunded: "Reembolsado",
+        voided: "Anulado",
+        expired: "No se pagó a tiempo",
+        unknown: "Desconocido",
+    },
+    parcels: ParcelTexts {
+        one: "Paquete",
+        several: "Paquetes",
+        carrier: "Transportista",
+        number: "Número de seguimiento",
+        status: "Estado",
+        track_at: "Seguir en",
+        no_number: "La tienda no ha dado ningún número de seguimiento para este pedido.",
+        one_is_yours: "Varios paquetes tienen este número. Uno de ellos es el suyo.",
+        announced: "Anunciado: puede que el transportista aún no lo tenga",
+        shipped: "Enviado",
+        shipped_before: "Enviado antes de que se cancelara el pedido",
+        out_for_delivery: "En reparto",
+        ready_for_pickup: "Listo para recoger",
+        delivered: "Entregado",
+        not_delivered: "El transportista no pudo entregarlo",
+        returned: "Devuelto a la tienda",
+        cancelled: "Cancelado: no se envía",
+    },
+    due: DueTexts {
+        title: "Pago",
+        amount: "Importe pendiente",
+        how: "Pague en el sitio de la propia tienda: en esta página no se paga. La confirmación del pedido de la tienda lleva allí.",
+        nothing: "Nada que pagar",
+        ask_title: "Pregunte a la tienda antes de pagar",
+        ask: "Aquí no se sabe cuánto falta por pagar de este pedido, si es que falta algo. La tienda puede decírselo.",
+        check: "Compruebe el importe",
+        link_asks: "El enlace que ha seguido pide {}",
+        link_is_garbled: "El enlace que ha seguido pide un importe que no se puede leer",
+        pay_no_more: "el importe pendiente de este pedido es de {}. No pague más de {}.",
+        do_not_pay: "no hay nada que pagar por este pedido. No lo pague.",
+        ask_before: "pregunte a la tienda antes de pagar nada.",
+        cancelled: "Este pedido se ha cancelado, así que no hay nada que pagar.",
+        paid: "Este pedido está pagado. Gracias.",
+        partially_refunded: "Este pedido se pagó, y parte del dinero se devolvió. No hay nada que pagar.",
+        refunded: "El dinero de este pedido se devolvió. No hay nada que pagar.",
+        voided: "El pago de este pedido se anuló, así que no hay nada que pagar.",
+        authorized: "El pago está autorizado: el dinero está reservado, y la tienda lo cobrará. No tiene que hacer nada más.",
+        zero: "No queda nada por pagar de este pedido.",
+    },
+    choice: ChoiceTexts {
+        title: "¿De qué tienda es?",
+        several: "Varias tiendas tienen un pedido con este número. Elija la suya.",
+        unnamed: "Una tienda sin nombre",
+    },
+    refusals: RefusalTexts {
+        order_not_found: [
+            "Pedido no encontrado",
+            "No hay ningún pedido con este número. Un pedido nuevo puede tardar un minuto en aparecer. Si después sigue viendo \
+             esto, pida a la tienda el enlace correcto.",
+        ],
+        parcel_not_found: [
+            "Paquete no encontrado",
+            "Aquí no se conoce ningún paquete con este número de seguimiento. Puede que aún no se haya entregado al transportista, \
+             o que ya no esté en camino.",
+        ],
+        incomplete: [
+            "Este enlace no está completo",
+            "Escanee el código otra vez, o abra el enlace tal como lo recibió.",
+        ],
+        too_many: [
+            "Demasiadas solicitudes",
+            "Se han abierto muchas páginas desde su red. Espere un momento y vuelva a cargar esta página.",
+        ],
+        later: [
+            "Inténtelo de nuevo en un momento",
+            "Ahora mismo no se puede consultar el pedido. Su enlace es correcto.",
+        ],
+        other: [
+            "Algo ha ido mal",
+            "Esta página no se puede mostrar. Inténtelo más tarde.",
+        ],
+    },
+    questions: "¿Preguntas?",
+    ask_the_shop: "Preguntar a la tienda",
+    scan: "Escanee para abrir esta página en un teléfono",
+    updated: "Actualizado:",
+    decimal: ',',
+    date: "{day} de {month} de {year}",
+    months: [
+        "enero",
+        "febrero",
+        "marzo",
+        "abril",
+        "mayo",
+        "junio",
+        "julio",
+        "agosto",
+        "septiembre",
+        "octubre",
+        "noviembre",
+        "diciembre",
+    ],
+};
