@@ -8,6 +8,7 @@ use domain::money::{Currency, Money};
 use domain::order::Topic;
 use domain::payment::EventType;
 use domain::privacy;
+use domain::sample;
 use serde_json::{Value, json};
 use strum::VariantArray;
 use time::format_description::well_known::Rfc3339;
@@ -300,7 +301,7 @@ impl Sale {
 
     /// An id that no other seed below 10^13 has. `nth` distinguishes several objects of one order.
     fn id(&self, kind: Kind, nth: u64) -> u64 {
-        kind as u64 * 1_000_000_000_000_000 + self.seed % 10_000_000_000_000 * 100 + nth
+        kind as u64 * OF_KIND + self.seed % 10_000_000_000_000 * 100 + nth
     }
 
     fn money(&self, minor: i64) -> String {
@@ -740,9 +741,12 @@ impl Sale {
 
     /// The payment provider's id for the object of this sale with this prefix.
     fn token(&self, prefix: &str) -> String {
-        token(prefix, prefix, self.seed)
+        token(&format!("{prefix}{}", sample::MARK), prefix, self.seed)
     }
 }
+
+/// How many ids a kind of object has.
+const OF_KIND: u64 = 1_000_000_000_000_000;
 
 /// The kind of object that a storefront id is for. The id begins with its number.
 #[derive(Clone, Copy)]
@@ -756,6 +760,12 @@ enum Kind {
     RefundLine = 7,
     Transaction = 8,
 }
+
+/// `waybill demo remove` finds samples by their ids.
+const _: () = {
+    assert!(*sample::ORDERS.start() == Kind::Order as i64 * OF_KIND.cast_signed());
+    assert!(*sample::CUSTOMERS.start() == Kind::Customer as i64 * OF_KIND.cast_signed());
+};
 
 fn timestamp(unix_seconds: i64) -> String {
     let eastern = UtcOffset::from_hms(-5, 0, 0).expect("an offset");

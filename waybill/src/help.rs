@@ -9,17 +9,16 @@ use config::Settings;
 /// The groups of commands with their titles. Every command that is not hidden is in one of them.
 const GROUPS: &[(&str, &str)] = &[
     ("Run it", "serve ingress worker"),
-    ("Try it", "trigger connect sandbox login"),
+    ("Try it", "trigger demo connect sandbox login"),
     (
         "Look at what came of it",
         "listen orders payments ledger notifications events",
     ),
     (
         "Keep it running",
-        "doctor health attention jobs refused dead operations pauses connections reconcile secrets config migrate backup restore copy",
+        "doctor health attention jobs refused dead operations pauses connections endpoints reconcile secrets config migrate backup restore copy",
     ),
     ("Personal data", "privacy audit"),
-    ("Your own systems", "endpoints"),
     ("Who may use it", "keys licenses users orgs identity"),
     ("This command", "completions man version help"),
 ];

@@ -23,7 +23,7 @@ use platform::zone;
 use process::Misuse;
 
 use crate::commands::{
-    attention, audit, backup, completions, config, connect, connections, copy, dead, doctor,
+    attention, audit, backup, completions, config, connect, connections, copy, dead, demo, doctor,
     endpoints, events, health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man,
     migrate, notifications, operations, orders, orgs, pauses, payments, privacy, reconcile,
     refused, sandbox, secrets, start, trigger, users, version, worker,
@@ -107,6 +107,9 @@ enum Command {
     /// Let a queue, calls to a provider, a shop, or the notification of a condition wait
     #[command(subcommand)]
     Pauses(pauses::Command),
+    /// The samples that `waybill trigger` has sent
+    #[command(subcommand)]
+    Demo(demo::Command),
     /// Providers that are connected, each with its own secret, shops and API
     #[command(subcommand)]
     Connections(connections::Command),
@@ -271,6 +274,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Attention(command)) => attention::run(settings, command).await,
         Some(Command::Reconcile(arguments)) => reconcile::run(settings, arguments).await,
         Some(Command::Pauses(command)) => pauses::run(settings, command).await,
+        Some(Command::Demo(command)) => demo::run(settings, command).await,
         Some(Command::Connections(command)) => connections::run(settings, command).await,
         Some(Command::Secrets(command)) => secrets::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,

@@ -30,6 +30,7 @@ pub mod profile;
 pub mod reconciliation;
 pub mod record;
 pub mod redact;
+pub mod sample;
 pub mod shape;
 pub mod signature;
 pub mod subscription;

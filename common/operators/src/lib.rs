@@ -17,5 +17,6 @@ pub mod operations;
 pub mod pauses;
 pub mod privacy_requests;
 pub mod reconciliation;
+pub mod samples;
 pub mod setup;
 pub mod subscriptions;

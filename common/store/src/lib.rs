@@ -50,6 +50,7 @@ pub mod public_orders;
 pub mod reconciliations;
 pub mod refunds;
 pub mod refused_deliveries;
+pub mod samples;
 pub mod sent_events;
 pub mod shapes;
 pub mod shop_erasure;

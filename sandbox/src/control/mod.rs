@@ -264,6 +264,9 @@ async fn storm(State(app): State<App>, Sent(new): Sent<NewStorm>) -> Shown {
     Ok(Json(json!({"seed": seed, "report": report})))
 }
 
+/// A storm's orders are none of those that `waybill trigger --seed` sends, unless it is told so.
+const FIRST_OF_STORMS: u64 = 500_000;
+
 impl NewStorm {
     fn storm(self, seed: u64, shop: &str) -> Result<Storm, Unusable> {
         let usual = Storm::default();
@@ -283,7 +286,9 @@ impl NewStorm {
         }
         Ok(Storm {
             orders: self.orders,
-            first_seed: self.first_seed.unwrap_or(seed),
+            first_seed: self
+                .first_seed
+                .unwrap_or(seed.saturating_add(FIRST_OF_STORMS)),
             topics,
             repeat: 1..=repeat,
             seed,

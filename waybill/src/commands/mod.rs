@@ -9,6 +9,7 @@ pub mod connect;
 pub mod connections;
 pub mod copy;
 pub mod dead;
+pub mod demo;
 pub mod doctor;
 pub mod endpoints;
 pub mod events;

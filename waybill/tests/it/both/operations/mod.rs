@@ -11,6 +11,7 @@ pub mod moving;
 pub mod pauses;
 pub mod pooler;
 pub mod requeue;
+pub mod samples;
 pub mod shapes;
 pub mod statements;
 pub mod supervisor;

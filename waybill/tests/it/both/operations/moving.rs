@@ -68,7 +68,7 @@ async fn a_shop_that_began_on_a_file_goes_on_elsewhere_with_everything() {
     let mut after = settings(port, &backend.database_url);
     let looks = [
         &["orders", "list", "--json"][..],
-        &["orders", "show", "#1007", "--json"],
+        &["orders", "show", "#TEST-1007", "--json"],
         &["jobs", "list", "--json", "--limit", "100"],
         &["events", "list", "--json", "--limit", "100"],
         &["privacy", "list", "--all", "--json"],

@@ -194,6 +194,8 @@ pub const READ_ONLY: &[&str] = &[
 
 const ONE_CHANGE: &str =
     "An operator's change like those that are tested: one transaction with its entry in the audit.";
+const SAMPLES: &str =
+    "A transaction for a hundred samples; run again it goes on with those that are left.";
 const ONE_ROW: &str = "One row of no consequence: a time or a count that is written again later.";
 const HELD: &str = "A mark on the request, without which the next run makes it.";
 const READS: &str = "It only reads.";
@@ -212,6 +214,9 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "A transaction for each connection, as of a rotation; run again it goes on with those that are left.",
     ),
     ("operators::fields::show", ONE_CHANGE),
+    ("operators::samples::remove", SAMPLES),
+    ("operators::samples::remove (2)", SAMPLES),
+    ("operators::samples::remove (3)", SAMPLES),
     ("operators::subscriptions::repaired", ONE_CHANGE),
     (
         "operators::operations::batch",
