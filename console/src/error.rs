@@ -213,6 +213,13 @@ impl Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
+        self.response("/")
+    }
+}
+
+impl Error {
+    /// Its page. Whoever signs in on it goes on at this path.
+    pub fn response(self, next: &str) -> Response {
         match &self {
             Error::Database(error) => {
                 tracing::error!(%error, "the console cannot read from the database");
@@ -235,7 +242,7 @@ impl IntoResponse for Error {
             | Error::NoKeyOf(_)
             | Error::Identity(_)
             | Error::RateLimited(_) => {
-                SignInPage::after(heading, advice.into_owned()).into_response()
+                SignInPage::after(next, heading, advice.into_owned()).into_response()
             }
             _ => Html(frame::refusal(heading, &advice)).into_response(),
         };

@@ -145,9 +145,9 @@ impl SignInPage {
         }
     }
 
-    pub fn after(heading: &'static str, advice: String) -> Self {
+    pub fn after(next: &str, heading: &'static str, advice: String) -> Self {
         SignInPage {
-            next: "/".to_owned(),
+            next: next.to_owned(),
             problem: Some((heading, advice)),
         }
     }

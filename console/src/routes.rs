@@ -149,12 +149,10 @@ async fn sign_in_page() -> SignInPage {
     SignInPage::at("/")
 }
 
-async fn sign_in(given: SignIn) -> Result<Response, Error> {
-    let fields = &given.fields;
-    given
-        .stranger
-        .sign_in(fields.get("key"), fields.get("next"))
-        .await
+async fn sign_in(given: SignIn) -> Response {
+    let (key, next) = (given.fields.get("key"), given.fields.get("next"));
+    let signed_in = given.stranger.sign_in(key, next).await;
+    signed_in.unwrap_or_else(|error| error.response(next))
 }
 
 async fn sign_in_once(stranger: Stranger) -> Result<Response, Error> {

@@ -133,7 +133,7 @@ impl<'a> Order<'a> {
     fn new(order: &PublicOrder, shop: Option<Shop<'a>>, texts: &'static Texts) -> Self {
         Order {
             name: order.name.clone().unwrap_or_else(|| order.id.to_string()),
-            shop: shop.filter(|shop| !shop.name().is_empty()),
+            shop,
             texts,
         }
     }
@@ -143,7 +143,7 @@ impl Shop<'_> {
     /// The shop as its buyers know it.
     fn name(&self) -> &str {
         let named = self.sender.and_then(|sender| sender.name.as_deref());
-        let named = self.branding.name.as_deref().or(named);
+        let named = self.branding.display_name.as_deref().or(named);
         named
             .filter(|name| !name.trim().is_empty())
             .unwrap_or(self.domain)
@@ -154,17 +154,19 @@ impl Shop<'_> {
         const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-');
         let of_sender = || self.sender.map(|sender| sender.email.to_string());
         let address = self.branding.contact.clone().or_else(of_sender)?;
-        Some(if address.starts_with("http") && address.contains("://") {
-            Contact {
-                link: address,
-                address: None,
-            }
-        } else {
-            Contact {
-                link: format!("mailto:{}", utf8_percent_encode(&address, ENCODED)),
-                address: Some(address),
-            }
-        })
+        Some(
+            if address.starts_with("http://") || address.starts_with("https://") {
+                Contact {
+                    link: address,
+                    address: None,
+                }
+            } else {
+                Contact {
+                    link: format!("mailto:{}", utf8_percent_encode(&address, ENCODED)),
+                    address: Some(address),
+                }
+            },
+        )
     }
 
     fn logo(&self) -> Option<&str> {
@@ -250,7 +252,7 @@ pub fn track<'a>(
         texts,
         order: Order::new(order, shop, texts),
         status: texts.progress(progress)[0],
-        sentence: sentence(texts, progress, parcels),
+        sentence: sentence(texts, progress, &order.shipments),
         has_ended: matches!(progress, Progress::Cancelled | Progress::NotShipping),
         steps: steps(texts, progress),
         payment: texts.payment(order.status.as_ref()),
@@ -416,22 +418,31 @@ pub fn front() -> Page {
     Page::new(&page, page.texts, None)
 }
 
-/// What a page says of an order, and of its parcels where they are further on.
-fn sentence(texts: &Texts, progress: Progress, parcels: &[public_orders::Parcel]) -> &'static str {
+/// What a page says of an order, and of its shipments where they are further on.
+fn sentence(texts: &Texts, progress: Progress, shipments: &[ParcelState]) -> &'static str {
     let all = &Texts::of(texts.language).progress;
-    let sent: Vec<ParcelState> = parcels
-        .iter()
-        .map(|parcel| parcel.state)
-        .filter(|state| *state != ParcelState::Cancelled)
-        .collect();
-    let are = |wanted| !sent.is_empty() && sent.iter().all(|state| *state == wanted);
-    match progress {
-        Progress::Preparing if sent.iter().any(|it| *it > ParcelState::Announced) => {
-            all.partly_shipped
+    let is_on_its_way = |it: &ParcelState| {
+        matches!(
+            it,
+            ParcelState::Shipped | ParcelState::OutForDelivery | ParcelState::Attempted
+        )
+    };
+    let is_any_on_its_way = shipments.iter().any(is_on_its_way);
+    let first = shipments.first().copied();
+    let is_one = shipments.iter().all(|it| Some(*it) == first);
+    match (progress, first.filter(|_| is_one)) {
+        (Progress::Preparing, _) if is_any_on_its_way => all.partly_shipped,
+        (Progress::Preparing, _) if shipments.iter().any(|it| *it > ParcelState::Announced) => {
+            all.partly_sent
         }
-        Progress::Shipped if are(ParcelState::Delivered) => all.delivered,
-        Progress::Shipped if are(ParcelState::Returned) => all.returned,
-        progress => texts.progress(progress)[1],
+        (Progress::Shipped, _) if is_any_on_its_way => all.shipped[1],
+        (Progress::Shipped, Some(ParcelState::Announced)) => all.announced,
+        (Progress::Shipped, Some(ParcelState::ReadyForPickup)) => all.ready_for_pickup,
+        (Progress::Shipped, Some(ParcelState::Delivered)) => all.delivered,
+        (Progress::Shipped, Some(ParcelState::NotDelivered)) => all.not_delivered,
+        (Progress::Shipped, Some(ParcelState::Returned)) => all.returned,
+        (Progress::Shipped, None) if first.is_some() => all.different,
+        (progress, _) => texts.progress(progress)[1],
     }
 }
 

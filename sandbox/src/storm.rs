@@ -48,7 +48,8 @@ impl Storm {
         let bodies = seeds.flat_map(|seed| {
             let topics = self.topics.iter();
             topics.filter_map(move |topic| {
-                Some((topic.clone(), sample::storefront(topic, seed, now.0)?))
+                let body = sample::storefront(topic, seed, now.0)?;
+                Some((topic.clone(), sample::marked(body)))
             })
         });
         shuffled(bodies, self.repeat.clone(), self.seed, &self.shop)

@@ -272,7 +272,7 @@ impl Registry {
 
     /// Whether there are no shops but those of the settings.
     pub fn are_of_settings_alone(&self) -> bool {
-        self.storefronts.is_empty()
+        self.is_read && self.storefronts.is_empty()
     }
 
     /// The connections that a shop has of its own.

@@ -160,7 +160,7 @@ impl Reader<'_> {
     /// How the shops without a connection of their own present themselves to their buyers.
     fn branding(&mut self) -> Branding {
         Branding {
-            name: self.of_shop("SHOP_NAME", branding::name),
+            display_name: self.of_shop("SHOP_NAME", branding::name),
             contact: self.of_shop("SHOP_CONTACT", branding::contact),
             language: self.of_shop("SHOP_LANGUAGE", branding::language),
             logo: self.of_shop("SHOP_LOGO", branding::logo),

@@ -204,7 +204,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "SHOP_NAME",
-        "Name of the shop on its buyers' pages. Unset: its domain",
+        "Name of the shop on its buyers' pages. Unset: its domain, where a page may name it",
     ),
     setting(
         "SHOP_CONTACT",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
-use url::Url;
+use url::{Host, Url};
 
 use crate::origins::is_this_machine;
 
@@ -46,9 +46,13 @@ impl Language {
     /// 12.5.4). A region does not matter: who reads `de-AT` reads `de`.
     pub fn preferred(accepted: &str) -> Option<Self> {
         let ranges = accepted.split(',').filter_map(|range| {
-            let (tag, weight) = range.split_once(';').unwrap_or((range, "q=1"));
-            let weight: f32 = weight.trim().strip_prefix("q=")?.trim().parse().ok()?;
-            let primary = tag.trim().split('-').next()?.to_ascii_lowercase();
+            let mut parts = range.split(';').map(str::trim);
+            let primary = parts.next()?.split('-').next()?.to_ascii_lowercase();
+            let is_weight = |part: &&str| part.len() > 2 && part[..2].eq_ignore_ascii_case("q=");
+            let weight: f32 = match parts.find(is_weight) {
+                Some(weight) => weight[2..].parse().ok()?,
+                None => 1.0,
+            };
             Some((primary.parse::<Language>().ok()?, weight))
         });
         let mut best: Option<(Language, f32)> = None;
@@ -66,7 +70,7 @@ impl Language {
 #[serde(default)]
 pub struct Branding {
     /// Its name, as its buyers know it.
-    pub name: Option<String>,
+    pub display_name: Option<String>,
     /// Whom its buyers may ask: an e-mail address, or the address of a page.
     pub contact: Option<String>,
     /// The language of its pages for buyers whose own there are no texts in.
@@ -102,21 +106,25 @@ pub fn name(text: &str) -> Result<String, WrongBranding> {
         .ok_or(WrongBranding::Name)
 }
 
-/// Checks whom buyers may ask.
+/// Checks whom buyers may ask. An address of a page is returned as browsers write it.
 pub fn contact(text: &str) -> Result<String, WrongBranding> {
     let text = text.trim();
     let is_address = text.split_once('@').is_some_and(|(who, host)| {
         let is_plain = |part: &str| {
-            !part.is_empty()
-                && part.chars().all(|it| {
-                    !it.is_control() && !it.is_whitespace() && !"<>@,;:\"()[]\\/?".contains(it)
-                })
+            let is_plain = |it: char| {
+                !it.is_control() && !it.is_whitespace() && !"<>@,;:\"()[]\\/?".contains(it)
+            };
+            !part.is_empty() && part.chars().all(is_plain)
         };
         is_plain(who) && is_plain(host)
     });
-    (text.len() <= LONGEST_ADDRESS && (is_address || is_page(text)))
-        .then(|| text.to_owned())
-        .ok_or(WrongBranding::Contact)
+    if text.len() > LONGEST_ADDRESS {
+        return Err(WrongBranding::Contact);
+    }
+    if is_address {
+        return Ok(text.to_owned());
+    }
+    page(text).ok_or(WrongBranding::Contact)
 }
 
 /// Reads the tag of a language.
@@ -124,29 +132,34 @@ pub fn language(text: &str) -> Result<Language, WrongBranding> {
     text.trim().parse().map_err(|_| WrongBranding::Language)
 }
 
-/// Checks the address of a logo.
+/// Checks the address of a logo, and returns it as browsers write it.
 pub fn logo(text: &str) -> Result<String, WrongBranding> {
     let text = text.trim();
-    (text.len() <= LONGEST_ADDRESS && is_page(text))
-        .then(|| text.to_owned())
+    let fits = text.len() <= LONGEST_ADDRESS;
+    fits.then(|| page(text))
+        .flatten()
         .ok_or(WrongBranding::Logo)
 }
 
-/// Whether a browser can fetch it without anybody between reading along. On this machine, for development, it may be
-/// without encryption.
-fn is_page(text: &str) -> bool {
-    let Ok(url) = Url::parse(text) else {
-        return false;
-    };
-    let is_plain = url.username().is_empty() && url.password().is_none();
-    let host = url.host_str().unwrap_or_default();
-    is_plain
-        && !host.is_empty()
-        && match url.scheme() {
-            "https" => true,
-            "http" => is_this_machine(host),
-            _ => false,
+/// An address that a browser can fetch without anybody between reading along. On this machine, for development, it may be
+/// without encryption. Its origin stands in a content security policy, so its host is a plain name or number.
+fn page(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok()?;
+    let is_plain = match url.host()? {
+        Host::Domain(name) => {
+            let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-.".contains(&it);
+            name.bytes().all(is_plain)
         }
+        Host::Ipv4(_) => true,
+        Host::Ipv6(_) => false,
+    };
+    let is_safe = match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_this_machine),
+        _ => false,
+    };
+    let is_anonymous = url.username().is_empty() && url.password().is_none();
+    (is_plain && is_safe && is_anonymous).then(|| url.to_string())
 }
 
 impl Branding {
@@ -156,6 +169,7 @@ impl Branding {
         Some(url.origin().ascii_serialization())
     }
 
+    /// Whether nothing is said of the shop.
     pub fn is_empty(&self) -> bool {
         *self == Branding::default()
     }

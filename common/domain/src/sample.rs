@@ -13,10 +13,7 @@ pub const NAME: &str = "#TEST-";
 /// Stands in the ids of sample payments and all that belongs to them, after what says of which kind they are.
 pub const MARK: &str = "Sample";
 
-/// With this the agreements of sample payments begin.
-pub const AGREEMENT: &str = "pact_Sample";
-
-/// With these the ids of other objects of the payment provider begin that deliveries are about.
+/// With these the ids of the payment provider's objects begin.
 pub const OBJECTS: [&str; 8] = [
     "ch_Sample",
     "cs_test_Sample",

@@ -168,14 +168,14 @@ impl Changes {
             connection.sender = sender.map(ToOwned::to_owned);
         }
         let Branding {
-            name,
+            display_name,
             contact,
             language,
             logo,
         } = &mut connection.branding;
         set(
-            name,
-            "shop's name",
+            display_name,
+            "display name",
             self.display_name.as_ref(),
             branding::name,
         )?;
@@ -286,7 +286,7 @@ pub async fn add(db: &Db, by: By<'_>, means: &Means<'_>, wanted: Wanted) -> Resu
     connections::save(&mut tx, &new).await?;
     let details = json!({
         "provider": new.provider, "shops": new.shops, "account": new.account, "payments": new.payments,
-        "has_sender": new.sender.is_some(), "api_url": new.api_url,
+        "has_sender": new.sender.is_some(), "has_contact": new.branding.contact.is_some(), "api_url": new.api_url,
     });
     note(&mut tx, by, "connection.added", &new, details).await?;
     Ok(tx.commit().await?)
@@ -431,7 +431,8 @@ pub async fn change(
     };
     connections::save(&mut tx, &connection).await?;
     let details = json!({
-        "rate": connection.rate, "has_sender": connection.sender.is_some(), "branding": connection.branding,
+        "rate": connection.rate, "has_sender": connection.sender.is_some(),
+        "has_contact": connection.branding.contact.is_some(), "language": connection.branding.language,
     });
     note(&mut tx, by, "connection.changed", &connection, details).await?;
     tx.commit().await?;

@@ -1,6 +1,6 @@
 //! Removes the samples of `waybill trigger`, so that what is left is real.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use store::audit::By;
@@ -15,17 +15,17 @@ const BATCH: i64 = 100;
 #[derive(Debug, Default)]
 pub struct Samples {
     pub orders: Vec<Sample>,
-    /// The agreements of payments.
-    pub agreements: Vec<String>,
+    /// The first objects of the payment provider, such as payments.
+    pub objects: BTreeSet<String>,
 }
 
 impl Samples {
     pub fn is_empty(&self) -> bool {
-        self.orders.is_empty() && self.agreements.is_empty()
+        self.orders.is_empty() && self.objects.is_empty()
     }
 }
 
-/// All samples.
+/// All sample orders, and the first objects of the payment provider.
 pub async fn find(db: &Db) -> sql::Result<Samples> {
     let mut all = Samples::default();
     let mut after = Some((String::new(), 0));
@@ -34,58 +34,48 @@ pub async fn find(db: &Db) -> sql::Result<Samples> {
         all.orders.extend(found);
         after = next;
     }
-    loop {
-        let last = all.agreements.last().map_or("", String::as_str);
-        let found = samples::agreements(db, last, BATCH).await?;
-        if found.is_empty() {
-            return Ok(all);
-        }
-        all.agreements.extend(found);
-    }
+    all.objects = samples::objects(db, BATCH).await?;
+    Ok(all)
 }
 
 /// Removes these samples with all that came of them, and returns how many rows of which table are gone. Interrupted, it
 /// can be done again.
 pub async fn remove(db: &Db, by: By<'_>, samples: Samples) -> sql::Result<Counts> {
-    let size = usize::try_from(BATCH).unwrap_or(1);
     let mut counts = Counts::new();
     let mut of_shops: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
     for sample in samples.orders {
         let of_shop = of_shops.entry(sample.shop.clone()).or_default();
         of_shop.push(sample);
     }
-    for (shop, orders) in of_shops {
-        for batch in orders.chunks(size) {
+    for (shop, orders) in &of_shops {
+        for batch in orders.chunks(usize::try_from(BATCH).unwrap_or(1)) {
             let mut tx = db.begin().await?;
-            samples::delete_orders(&mut tx, &shop, batch, &mut counts).await?;
+            samples::delete_orders(&mut tx, shop, batch, &mut counts).await?;
             let details = json!({"orders": batch.len()});
             let named = Some(shop.as_str()).filter(|shop| !shop.is_empty());
-            by.note_of_shop(&mut tx, named, "samples.removed", &shop, details)
+            by.note_of_shop(&mut tx, named, "samples.removed", shop, details)
                 .await?;
             tx.commit().await?;
         }
     }
-    for batch in samples.agreements.chunks(size) {
-        let mut tx = db.begin().await?;
-        samples::delete_payments(&mut tx, batch, &mut counts).await?;
-        let details = json!({"payments": batch.len()});
-        by.note(&mut tx, "samples.removed", "payments", details)
-            .await?;
-        tx.commit().await?;
-    }
-    loop {
-        let objects = samples::objects(db, BATCH).await?;
-        if objects.is_empty() {
-            break;
-        }
+    let mut objects = samples.objects;
+    while !objects.is_empty() {
         let before = counts.clone();
         let mut tx = db.begin().await?;
-        samples::delete_of_objects(&mut tx, None, objects, &mut counts).await?;
+        samples::delete_objects(&mut tx, &objects, &mut counts).await?;
+        let details = json!({"objects": objects.len()});
+        by.note(&mut tx, "samples.removed", "payments", details)
+            .await?;
         tx.commit().await?;
         if counts == before {
             break;
         }
+        objects = samples::objects(db, BATCH).await?;
     }
+    let mut tx = db.begin().await?;
+    let shops: BTreeSet<String> = of_shops.into_keys().collect();
+    samples::forget_waiting(&mut tx, &shops, &mut counts).await?;
+    tx.commit().await?;
     counts.retain(|_, rows| *rows > 0);
     Ok(counts)
 }

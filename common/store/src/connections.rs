@@ -92,8 +92,8 @@ pub struct Overview {
     /// Who writes to the buyers of its shops. Null: the sender that the settings name.
     #[schema(example = "Shop B <orders@shop-b.example>")]
     pub sender: Option<String>,
-    /// How its shops present themselves to their buyers: `name`, `contact`, `language` and `logo`, each of which may be null.
-    #[schema(value_type = Object, example = json!({"name": "Shop B", "contact": "help@shop-b.example", "language": "de", "logo": "https://shop-b.example/logo.svg"}))]
+    /// How its shops present themselves to their buyers: `display_name`, `contact`, `language` and `logo`, each of which may be null.
+    #[schema(value_type = Object, example = json!({"display_name": "Shop B", "contact": "help@shop-b.example", "language": "de", "logo": "https://shop-b.example/logo.svg"}))]
     pub branding: Branding,
     #[schema(example = "https://shop-b.example")]
     pub api_url: Option<String>,

@@ -287,7 +287,8 @@ pub async fn delivered(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> Resu
         return Ok(false);
     }
     tx.query(
-        "update endpoints set failing_since = null, failures = 0, delivered_at = $1, updated_at = $1
+        "update endpoints set failing_since = null, failures = 0, last_error = null,
+                delivered_at = $1, updated_at = $1
          where id = $2",
     )
     .bind(now.0)

@@ -9,6 +9,7 @@ use crate::sql::{Db, Result, Row};
 use domain::due::AmountDue;
 use domain::money::Money;
 use domain::order::outcome::{FulfillmentState, ParcelState};
+use domain::order::own::QrCode;
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, OrderKey};
 use domain::record::Forget as _;
@@ -34,6 +35,12 @@ pub struct PublicOrder {
     pub due: AmountDue,
     /// The first of its parcels.
     pub parcels: Vec<Parcel>,
+    /// How far each shipment is, with a parcel or without.
+    pub shipments: Vec<ParcelState>,
+    /// The QR code of its page.
+    pub code: Option<QrCode>,
+    /// Whoever asked for it has shown its own code, and has guessed nothing.
+    pub is_of_code: bool,
     pub updated_at: Timestamp,
 }
 
@@ -108,7 +115,8 @@ pub async fn find(
                 let successor = page_code(db, &(shop.clone(), *id)).await?;
                 return Box::pin(find(db, *id, Some(shop), successor.as_deref())).await;
             }
-            let order = order(key.clone(), record, *updated_at);
+            let mut order = order(key.clone(), record, *updated_at);
+            order.is_of_code = record.own.page_code().is_some();
             Ok(PublicOrderLookup::One(Box::new(order)))
         }
         several => {
@@ -161,6 +169,9 @@ fn order((shop, id): OrderKey, record: &Record, updated_at: Timestamp) -> Public
         total: total.map(|(minor, currency)| Money { minor, currency }),
         due: record.due(),
         parcels: parcels(record).take(MOST_PARCELS).collect(),
+        shipments: record.shipment_states(),
+        code: record.own.code.clone(),
+        is_of_code: false,
         updated_at: updated_at.max(moved_at),
     }
 }
@@ -171,6 +182,8 @@ pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
     pub state: ParcelState,
+    /// The QR code of its page. A number that fits into no code has none.
+    pub code: Option<QrCode>,
     pub updated_at: Timestamp,
 }
 
@@ -184,6 +197,11 @@ fn parcels(record: &Record) -> impl Iterator<Item = Parcel> {
             number: parcel.tracking.number.clone(),
             carrier: parcel.carrier.map(ToOwned::to_owned),
             state,
+            code: record
+                .own
+                .parcel_codes
+                .get(&parcel.tracking.number)
+                .cloned(),
             updated_at: Timestamp(stated_at.copied().unwrap_or_default()),
         }
     })

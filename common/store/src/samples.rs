@@ -3,15 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use uuid::Uuid;
-
+use crate::endpoints;
 use crate::shop_erasure::{self, Counts, Order, add};
-use crate::sql::{Db, Result, Row, Tx};
-use crate::webhook_ids::{self, DeliveryId};
+use crate::sql::{Db, FromRow as _, Result, Tx};
+use domain::job::JobId;
 use domain::order::OrderKey;
 use domain::sample::{self, CUSTOMERS, ORDERS};
 
-use super::job_attempts;
 use super::orders::{CHECKOUT, checkout_key};
 
 /// A sample order.
@@ -35,7 +33,7 @@ pub async fn after(
              where id between $1 and $2 and (id > $1 or (id = $1 and shop > $3))
              order by id, shop limit $4",
         )
-        .bind(id.max(*ORDERS.start()))
+        .bind(id.max(*ORDERS.start() - 1))
         .bind(*ORDERS.end())
         .bind(shop)
         .bind(limit)
@@ -61,24 +59,6 @@ pub async fn after(
     Ok((samples, next))
 }
 
-/// The agreements of sample payments after this one, at most `limit`.
-pub async fn agreements(db: &Db, after: &str, limit: i64) -> Result<Vec<String>> {
-    let found: Vec<String> = db
-        .query(
-            "select pact_id from payments where pact_id > $1 and pact_id < $2
-             union select pact_id from checkout_sessions where pact_id > $1 and pact_id < $2
-             union select pact_id from subscriptions where pact_id > $1 and pact_id < $2
-             order by pact_id limit $3",
-        )
-        .bind(after.max(sample::AGREEMENT))
-        .bind(end_of(sample::AGREEMENT))
-        .bind(limit)
-        .all(|row| row.get("pact_id"))
-        .await?;
-    let is_sample = |id: &String| id.starts_with(sample::AGREEMENT);
-    Ok(found.into_iter().filter(is_sample).collect())
-}
-
 /// The end of all texts that begin so. However a database sorts texts, those that begin alike are between the two.
 fn end_of(beginning: &str) -> String {
     let mut end = beginning.to_owned();
@@ -87,26 +67,33 @@ fn end_of(beginning: &str) -> String {
     end
 }
 
-/// The other objects of sample payments that deliveries are about, at most `limit` of each kind.
-pub async fn objects(db: &Db, limit: i64) -> Result<Vec<String>> {
-    let mut all = Vec::new();
+/// The next sample objects of the payment provider, some of each kind: payments, sessions, subscriptions, invoices, and what
+/// else deliveries were about.
+pub async fn objects(db: &Db, limit: i64) -> Result<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
     for beginning in sample::OBJECTS {
-        let found: Vec<String> = db
-            .query(
-                "select distinct object_id from deliveries
-                 where object_id > $1 and object_id < $2 order by object_id limit $3",
-            )
-            .bind(beginning)
-            .bind(end_of(beginning))
-            .bind(limit)
-            .all(|row| row.get("object_id"))
-            .await?;
-        all.extend(found.into_iter().filter(|id| id.starts_with(beginning)));
+        for select in [
+            "select distinct object_id as id from deliveries
+             where object_id > $1 and object_id < $2 order by id limit $3",
+            "select id from payments where id > $1 and id < $2 order by id limit $3",
+            "select id from checkout_sessions where id > $1 and id < $2 order by id limit $3",
+            "select id from subscriptions where id > $1 and id < $2 order by id limit $3",
+            "select id from invoices where id > $1 and id < $2 order by id limit $3",
+        ] {
+            let found: Vec<String> = db
+                .query(select)
+                .bind(beginning)
+                .bind(end_of(beginning))
+                .bind(limit)
+                .all(|row| row.get("id"))
+                .await?;
+            all.extend(found.into_iter().filter(|id| id.starts_with(beginning)));
+        }
     }
     Ok(all)
 }
 
-/// Deletes sample orders of one shop, with all that came of them.
+/// Deletes sample orders of one shop, with all that came of them. Rows are locked in the sequence in which everybody does.
 pub async fn delete_orders(
     tx: &mut Tx,
     shop: &str,
@@ -116,9 +103,15 @@ pub async fn delete_orders(
     let orders: Vec<Order> = samples.iter().map(|it| it.order.clone()).collect();
     let objects = orders.iter().map(|order| order.id.to_string()).collect();
     delete_of_objects(tx, Some(shop), objects, counts).await?;
-    shop_erasure::delete_orders(tx, shop, &orders, counts).await?;
     let customers: BTreeSet<i64> = samples.iter().filter_map(|it| it.customer).collect();
     let customers = customers.into_iter().filter(|id| CUSTOMERS.contains(id));
+    let customers: Vec<i64> = tx
+        .query("select id from customers where shop = $1 and id in ($2..) order by id for update")
+        .bind(shop)
+        .bind(customers.collect::<Vec<_>>())
+        .all(|row| row.get("id"))
+        .await?;
+    shop_erasure::delete_orders(tx, shop, &orders, counts).await?;
     let deleted = tx
         .query(
             "delete from customers where shop = $1 and not exists (
@@ -126,92 +119,65 @@ pub async fn delete_orders(
              ) and id in ($2..)",
         )
         .bind(shop)
-        .bind(customers.collect::<Vec<_>>());
+        .bind(customers);
     add(counts, "customers", deleted.execute().await?);
     Ok(())
 }
 
-/// Deletes the payments of sample agreements with their books, and the sessions, subscriptions and orders that came with
-/// them.
-pub async fn delete_payments(
+/// Deletes sample objects of the payment provider: payments with their books, sessions with the orders that they made as
+/// long as no order of a shop had taken their place, subscriptions, invoices, and the deliveries of all of them.
+pub async fn delete_objects(
     tx: &mut Tx,
-    agreements: &[String],
+    objects: &BTreeSet<String>,
     counts: &mut Counts,
 ) -> Result<()> {
-    let mut found: Vec<Vec<String>> = Vec::new();
-    for select in [
-        "select id from payments where pact_id in ($1..)",
-        "select id from checkout_sessions where pact_id in ($1..)",
-        "select id from subscriptions where pact_id in ($1..)",
+    let ids: Vec<String> = objects.iter().cloned().collect();
+    let mut agreements: BTreeSet<String> = objects.clone();
+    let select = "select pact_id from checkout_sessions where pact_id is not null and id in ($1..)";
+    let named = tx.query(select).bind(ids.clone());
+    let named: Vec<String> = named.all(|row| row.get("pact_id")).await?;
+    agreements.extend(named);
+    let made: Vec<i64> = agreements.iter().map(|it| checkout_key(it).1).collect();
+    let made: Vec<Order> = tx
+        .query("select id, pact_id from orders where shop = $1 and id in ($2..)")
+        .bind(CHECKOUT)
+        .bind(made)
+        .all(Order::from_row)
+        .await?;
+    let mut all = ids.clone();
+    all.extend(made.iter().map(|order| order.id.to_string()));
+    delete_of_objects(tx, None, all, counts).await?;
+    for lock in [
+        "select id from payments where id in ($1..) order by id for update",
+        "select id from checkout_sessions where id in ($1..) order by id for update",
+        "select id from subscriptions where id in ($1..) order by id for update",
     ] {
-        let of_agreements = tx.query(select).bind(agreements.to_vec());
-        found.push(of_agreements.all(|row| row.get("id")).await?);
+        tx.query(lock).bind(ids.clone()).fetch_all().await?;
     }
-    let [payments, sessions, subscriptions] = found.try_into().unwrap_or_default();
-    let mut invoices: Vec<String> = Vec::new();
-    for (select, ids) in [
-        (
-            "select id from invoices where payment_id in ($1..)",
-            &payments,
-        ),
-        (
-            "select id from invoices where subscription in ($1..)",
-            &subscriptions,
-        ),
-    ] {
-        let of_ids = tx.query(select).bind(ids.clone());
-        let found: Vec<String> = of_ids.all(|row| row.get("id")).await?;
-        invoices.extend(found);
-    }
-    // The orders that the sessions made, as long as no order of a shop has taken their place.
-    let made = agreements.iter().map(|it| Order {
-        id: checkout_key(it).1,
-        pact_id: Some(it.clone()),
-    });
-    let made: Vec<Order> = made.collect();
-    let mut objects: Vec<String> = made.iter().map(|order| order.id.to_string()).collect();
-    for ids in [&payments, &sessions, &subscriptions, &invoices] {
-        objects.extend_from_slice(ids);
-    }
-    objects.extend_from_slice(agreements);
-    delete_of_objects(tx, None, objects, counts).await?;
     shop_erasure::delete_orders(tx, CHECKOUT, &made, counts).await?;
-    for (table, delete, ids) in [
+    for (table, delete) in [
         (
             "ledger_entries",
             "delete from ledger_entries where payment_id in ($1..)",
-            &payments,
         ),
         (
             "payment_retries",
             "delete from payment_retries where payment_id in ($1..)",
-            &payments,
         ),
         (
             "notifications",
             "delete from notifications where payment_id in ($1..)",
-            &payments,
         ),
-        (
-            "invoices",
-            "delete from invoices where id in ($1..)",
-            &invoices,
-        ),
+        ("invoices", "delete from invoices where id in ($1..)"),
         (
             "checkout_sessions",
             "delete from checkout_sessions where id in ($1..)",
-            &sessions,
         ),
         (
             "subscriptions",
             "delete from subscriptions where id in ($1..)",
-            &subscriptions,
         ),
-        (
-            "payments",
-            "delete from payments where id in ($1..)",
-            &payments,
-        ),
+        ("payments", "delete from payments where id in ($1..)"),
     ] {
         let deleted = tx.query(delete).bind(ids.clone());
         add(counts, table, deleted.execute().await?);
@@ -219,43 +185,18 @@ pub async fn delete_payments(
     Ok(())
 }
 
-/// Deletes the deliveries, jobs and events that are about these objects: of a shop, or else of a payment provider.
-pub async fn delete_of_objects(
+/// Deletes the deliveries, jobs and events that are about these objects: of a shop, or else of any.
+async fn delete_of_objects(
     tx: &mut Tx,
     shop: Option<&str>,
     objects: Vec<String>,
     counts: &mut Counts,
 ) -> Result<()> {
-    let jobs: BTreeSet<Uuid> = tx
-        .query(
-            "select jobs.id as id from jobs join deliveries on deliveries.id = jobs.id
-             where ($1 is null or coalesce(jobs.shop, '') = $1) and deliveries.object_id in ($2..)
-             order by jobs.id for update",
-        )
-        .bind(shop)
-        .bind(objects.clone())
-        .all(|row| row.get("id"))
-        .await?;
-    let ids: Vec<Uuid> = jobs.iter().copied().collect();
-    let deleted = tx
-        .query(
-            "delete from deliveries where id in ($1..)
-             returning source, coalesce(shop, connection) as sender, coalesce(external_id, '') as external_id",
-        )
-        .bind(ids.clone());
-    let of = |row: &Row| {
-        Ok(DeliveryId::new(
-            row.get("source")?,
-            row.get::<Option<String>>("sender")?.as_deref(),
-            &row.get::<String>("external_id")?,
-        ))
-    };
-    let deliveries: Vec<DeliveryId> = deleted.all(of).await?;
-    add(counts, "deliveries", deliveries.len() as u64);
-    webhook_ids::forget(tx, deliveries, &jobs).await?;
-    job_attempts::delete(tx, ids.clone()).await?;
-    let deleted = tx.query("delete from jobs where id in ($1..)").bind(ids);
-    add(counts, "jobs", deleted.execute().await?);
+    let jobs = tx
+        .query("select id from deliveries where object_id in ($1..) order by id")
+        .bind(objects.clone());
+    let jobs: Vec<JobId> = jobs.all(|row| row.get("id")).await?;
+    shop_erasure::delete_jobs(tx, shop, jobs, counts).await?;
     let deleted = tx
         .query(
             "delete from events where ($1 is null or coalesce(shop, '') = $1) and object_id in ($2..)",
@@ -263,5 +204,18 @@ pub async fn delete_of_objects(
         .bind(shop)
         .bind(objects);
     add(counts, "events", deleted.execute().await?);
+    Ok(())
+}
+
+/// Removes what waited for endpoints of events that were deleted, of these shops and of none.
+pub async fn forget_waiting(
+    tx: &mut Tx,
+    shops: &BTreeSet<String>,
+    counts: &mut Counts,
+) -> Result<()> {
+    for shop in shops.iter().map(String::as_str).chain([""]) {
+        let jobs = endpoints::forget_shop(tx, shop).await?;
+        shop_erasure::delete_jobs(tx, None, jobs, counts).await?;
+    }
     Ok(())
 }

@@ -381,17 +381,17 @@ async fn page(
 
 /// Deletes jobs in any state, their attempts, and their deliveries with the ids of these. A run that is under way finds its
 /// job gone and has no effect. Jobs of requests that are still open stay: those requests end by
-/// themselves, and their deadlines are watched until then.
+/// themselves, and their deadlines are watched until then. `None`: of any shop.
 pub async fn delete_jobs(
     tx: &mut Tx,
-    shop: &str,
+    shop: Option<&str>,
     ids: Vec<Uuid>,
     counts: &mut Counts,
 ) -> Result<()> {
     let ids: BTreeSet<Uuid> = tx
         .query(
             "select id from jobs
-             where shop = $1 and id in ($2..)
+             where ($1 is null or coalesce(shop, '') = $1) and id in ($2..)
                and not exists (select 1 from privacy_requests
                                where privacy_requests.id = jobs.id and finished_at is null)
              order by id for update",

@@ -156,7 +156,10 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
                 Cell::maybe(it.payments.as_deref()),
             ),
             ("Writes to its buyers", Cell::maybe(it.sender.as_deref())),
-            ("Its buyers see", Cell::maybe(it.branding.name.as_deref())),
+            (
+                "Its buyers see",
+                Cell::maybe(it.branding.display_name.as_deref()),
+            ),
             ("They may ask", Cell::maybe(it.branding.contact.as_deref())),
             (
                 "Language of their pages",
@@ -303,7 +306,7 @@ pub async fn ask_change(visit: Visit<Owner>) -> Result<Response, Error> {
                 "display_name",
                 "Name",
                 "The shop as its buyers know it. Empty: the name of the sender, or the domain.",
-                branding.name.as_deref(),
+                branding.display_name.as_deref(),
             ),
             text(
                 "contact",

@@ -138,6 +138,11 @@ pub fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
     TAGS.into_iter().chain([events])
 }
 
+/// Where a part is described in the page of the API.
+pub fn anchor(part: &str) -> String {
+    part.to_ascii_lowercase()
+}
+
 fn tags() -> Value {
     parts()
         .map(|(name, about)| json!({"name": name, "description": about}))

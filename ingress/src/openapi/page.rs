@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
             order.iter().position(|known| *known == id)
         });
         Group {
-            anchor: name.to_ascii_lowercase(),
+            anchor: super::anchor(name),
             name,
             about: text(&tag["description"]),
             articles: operations.iter().map(|it| self.article(it)).collect(),

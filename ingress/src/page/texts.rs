@@ -47,7 +47,15 @@ pub struct ProgressTexts {
     pub preparing: [&'static str; 2],
     /// The sentence where a part was shipped already.
     pub partly_shipped: &'static str,
+    /// The sentence where a part was sent, and nothing of it is on its way any more.
+    pub partly_sent: &'static str,
     pub shipped: [&'static str; 2],
+    /// The sentences where all shipments are so.
+    pub announced: &'static str,
+    pub ready_for_pickup: &'static str,
+    pub not_delivered: &'static str,
+    /// The sentence where one shipment is further on than another.
+    pub different: &'static str,
     /// The sentence where every parcel was delivered.
     pub delivered: &'static str,
     /// The sentence where every parcel came back.
@@ -92,6 +100,7 @@ pub struct ParcelTexts {
     /// Of a parcel of an order that was cancelled.
     pub shipped_before: &'static str,
     pub out_for_delivery: &'static str,
+    pub attempted: &'static str,
     pub ready_for_pickup: &'static str,
     pub delivered: &'static str,
     pub not_delivered: &'static str,
@@ -189,6 +198,7 @@ impl Texts {
             ParcelState::Shipped if is_cancelled => texts.shipped_before,
             ParcelState::Shipped => texts.shipped,
             ParcelState::OutForDelivery => texts.out_for_delivery,
+            ParcelState::Attempted => texts.attempted,
             ParcelState::ReadyForPickup => texts.ready_for_pickup,
             ParcelState::Delivered => texts.delivered,
             ParcelState::NotDelivered => texts.not_delivered,
@@ -224,7 +234,12 @@ impl Texts {
 
     /// An amount with its currency, `403.00 USD`.
     pub fn money(&self, money: Money) -> String {
-        let amount = money.to_string().replace('.', &self.decimal.to_string());
+        // In Mexico amounts are written with a point.
+        let decimal = match money.currency.as_str() {
+            "MXN" => '.',
+            _ => self.decimal,
+        };
+        let amount = money.to_string().replace('.', &decimal.to_string());
         format!("{amount} {}", money.currency)
     }
 

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use config::connection::Registry;
 use domain::branding::{Branding, Language};
 use domain::money::{Currency, Money};
-use domain::order::own::PAGE_CODE;
+use domain::order::own::{PAGE_CODE, QrCode};
 use qr::ID_CHARS;
 use serde_json::json;
 use store::public_orders::{self, PublicOrder, PublicOrderLookup};
@@ -90,8 +90,8 @@ pub struct Preferred(Option<Language>);
 impl Preferred {
     pub fn of(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(header::ACCEPT_LANGUAGE).iter();
-        let mut accepted = accepted.filter_map(|value| value.to_str().ok());
-        Preferred(accepted.find_map(Language::preferred))
+        let accepted: Vec<&str> = accepted.filter_map(|it| it.to_str().ok()).collect();
+        Preferred(Language::preferred(&accepted.join(",")))
     }
 
     /// The texts of a page, in the language of the shop if there are none in the reader's.
@@ -179,16 +179,22 @@ impl Link {
     fn shop_of<'a>(&self, order: &'a PublicOrder, connections: &'a Registry) -> Option<Shop<'a>> {
         let connection = connections.of_shop(&order.shop);
         let is_only = connections.only_shop() == Some(order.shop.as_str());
-        let is_named = is_only || self.shop.is_some();
-        // Whoever has named the shop in the settings has no other.
-        let is_of_settings =
-            connections.are_of_settings_alone() && connection.branding.name.is_some();
+        let is_named = is_only || self.shop.is_some() || order.is_of_code;
+        // Whoever says in the settings how the shop presents itself has no other.
+        let is_of_settings = connections.are_of_settings_alone() && !connection.branding.is_empty();
         (is_named || is_of_settings).then(|| Shop {
             domain: if is_named { &order.shop } else { "" },
             sender: connection.sender.as_ref(),
             branding: &connection.branding,
         })
     }
+}
+
+/// The picture of a code that was drawn before, as an SVG.
+fn picture(app: &App, code: Option<&QrCode>) -> Option<String> {
+    let code = code?;
+    let symbol = app.config.qr.stored(code.url.clone(), &code.modules.0)?;
+    Some(symbol.svg())
 }
 
 /// The branding of a page that names no shop.
@@ -230,9 +236,7 @@ pub async fn track(
     };
     let shop = link.shop_of(&order, &connections);
     let texts = preferred.texts(shop.map_or(of_settings(&connections), |shop| shop.branding));
-    let qr = app.config.qr.opened_by(link.code.as_deref());
-    let code = qr.order(&order.id.to_string()).ok();
-    let page = page::track(&order, shop, texts, code.map(|code| code.svg()));
+    let page = page::track(&order, shop, texts, picture(&app, order.code.as_ref()));
     Ok(page.into_response())
 }
 
@@ -272,12 +276,12 @@ pub async fn tracking(
         return Err(Error::ParcelNotFound.into());
     }
     let texts = preferred.texts(of_settings(&app.connections.now()));
-    let code = app.config.qr.package(&number).ok();
+    let code = parcels.iter().find_map(|parcel| parcel.code.as_ref());
     Ok(page::tracking(
         &number,
         &parcels,
         texts,
-        code.map(|code| code.svg()),
+        picture(&app, code),
     ))
 }
 

@@ -10,6 +10,7 @@ use askama::Template;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -21,6 +22,7 @@ use crate::fault::Fault;
 use crate::fault_injector::{FaultInjector, Provider};
 use crate::identity::Route;
 use crate::page;
+use crate::poster::Report;
 use crate::server::App;
 use crate::storm::Storm;
 use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, PAYMENT_KEY, STOREFRONT_TOKEN, sample};
@@ -29,10 +31,17 @@ use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, PAYMENT_KEY, STOREFRONT_
 const MOST_ORDERS: u64 = 20_000;
 const MOST_REPEATS: u32 = 100;
 const CONCURRENCY: usize = 16;
+/// How many orders or payments a button of the first page posts.
+const ORDERS_OF_A_BUTTON: u64 = 20;
 const MOST_SECONDS: f64 = 3600.0;
 
 pub fn routes(app: App) -> Router {
+    let buttons = Router::new()
+        .route("/storms/orders", post(order_storm))
+        .route("/storms/payments", post(payment_storm))
+        .layer(middleware::from_fn(page::own_forms_only));
     Router::new()
+        .merge(buttons)
         .route("/", get(front))
         .route("/_control/state", get(state))
         .route("/_control/faults", post(set_fault).delete(clear_faults))
@@ -57,6 +66,11 @@ impl IntoResponse for Unusable {
 #[derive(Template)]
 #[template(path = "front.html")]
 struct Front {
+    /// What is where: a name, an address, and the credentials.
+    places: Vec<(&'static str, String, String)>,
+    /// Whether webhooks are posted.
+    posts: Option<String>,
+    orders: u64,
     text: String,
 }
 
@@ -65,7 +79,31 @@ async fn front(State(app): State<App>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).map(HeaderValue::as_bytes);
     let text = help(&app);
     if accept.is_some_and(|it| it.windows(9).any(|it| it == b"text/html")) {
-        return page::page(StatusCode::OK, &Front { text });
+        let places = vec![
+            (
+                "Storefront API",
+                app.storefront_url(),
+                format!("X-Storefront-Access-Token: {STOREFRONT_TOKEN}"),
+            ),
+            (
+                "Payment API",
+                app.payment_url(),
+                format!("Authorization: Bearer {PAYMENT_KEY}"),
+            ),
+            (
+                "Identity",
+                app.identity_url(),
+                format!("client id {IDENTITY_CLIENT_ID}, secret {IDENTITY_CLIENT_SECRET}"),
+            ),
+        ];
+        let sender = app.webhook_sender.as_ref();
+        let front = Front {
+            places,
+            posts: sender.map(|it| it.poster.webhooks.base_url.clone()),
+            orders: ORDERS_OF_A_BUTTON,
+            text,
+        };
+        return page::page(StatusCode::OK, &front);
     }
     text.into_response()
 }
@@ -109,7 +147,7 @@ fn help(app: &App) -> String {
          \x20 curl -X DELETE {url}/_control/faults\n\
          \n\
          Post sample orders in five topics, each up to \"repeat\" times, all shuffled:\n\
-         \x20 curl {url}/_control/storm --json '{{\"orders\":20,\"repeat\":3,\"seed\":1}}'\n\
+         \x20 curl {url}/_control/storm --json '{{\"orders\":20,\"repeat\":3,\"seed\":5000}}'\n\
          \x20 also \"first_seed\", \"shop\", \"concurrency\", and \"topics\", a list\n\
          \n\
          Bill a subscription's next period, and make a price known that a checkout can name:\n\
@@ -118,7 +156,7 @@ fn help(app: &App) -> String {
          \x20   '{{\"id\":\"price_1\",\"name\":\"Mug\",\"amount\":1450,\"currency\":\"usd\",\"months\":1}}'\n\
          \n\
          Post payments of every kind, each event up to \"repeat\" times, all shuffled:\n\
-         \x20 curl {url}/_control/payment_storm --json '{{\"payments\":20,\"repeat\":3,\"seed\":1}}'\n\
+         \x20 curl {url}/_control/payment_storm --json '{{\"payments\":20,\"repeat\":3,\"seed\":5000}}'\n\
          \n\
          How the payment provider's events come; what is not named is as usual:\n\
          \x20 curl {url}/_control/delivery_faults --json '{{\"duplicates\":2,\"delay_ms\":500}}'\n\
@@ -242,7 +280,7 @@ impl NewFault {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewStorm {
     orders: u64,
@@ -255,17 +293,48 @@ struct NewStorm {
 }
 
 async fn storm(State(app): State<App>, Sent(new): Sent<NewStorm>) -> Shown {
+    let (seed, report) = post_storm(&app, new).await?;
+    Ok(Json(json!({"seed": seed, "report": report})))
+}
+
+async fn post_storm(app: &App, new: NewStorm) -> Result<(u64, Report), Unusable> {
     let concurrency = new.concurrency.unwrap_or(CONCURRENCY);
     let seed = new.seed.unwrap_or(app.clock.now().0.unsigned_abs());
     let storm = new.storm(seed, app.storefront.shop())?;
     let deliveries = storm.deliveries(app.clock.now());
     let report = app.post(&deliveries, concurrency).await;
     let report = report.map_err(|error| Unusable(error.to_string()))?;
-    Ok(Json(json!({"seed": seed, "report": report})))
+    Ok((seed, report))
 }
 
-/// A storm's orders are none of those that `waybill trigger --seed` sends, unless it is told so.
-const FIRST_OF_STORMS: u64 = 500_000;
+#[derive(Template)]
+#[template(path = "storm.html")]
+struct Posted {
+    seed: u64,
+    report: Report,
+}
+
+/// A button of the first page posts a storm of orders.
+async fn order_storm(State(app): State<App>) -> Response {
+    let new = NewStorm {
+        orders: ORDERS_OF_A_BUTTON,
+        ..NewStorm::default()
+    };
+    posted(post_storm(&app, new).await)
+}
+
+/// The same of payments.
+async fn payment_storm(State(app): State<App>) -> Response {
+    let new = payment::NewStorm::of(ORDERS_OF_A_BUTTON);
+    posted(payment::post_storm(&app, new).await)
+}
+
+fn posted(posted: Result<(u64, Report), Unusable>) -> Response {
+    match posted {
+        Ok((seed, report)) => page::page(StatusCode::OK, &Posted { seed, report }),
+        Err(Unusable(what)) => page::problem(StatusCode::UNPROCESSABLE_ENTITY, &what),
+    }
+}
 
 impl NewStorm {
     fn storm(self, seed: u64, shop: &str) -> Result<Storm, Unusable> {
@@ -286,9 +355,7 @@ impl NewStorm {
         }
         Ok(Storm {
             orders: self.orders,
-            first_seed: self
-                .first_seed
-                .unwrap_or(seed.saturating_add(FIRST_OF_STORMS)),
+            first_seed: self.first_seed.unwrap_or(seed),
             topics,
             repeat: 1..=repeat,
             seed,

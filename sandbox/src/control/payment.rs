@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{CONCURRENCY, MOST_ORDERS, MOST_REPEATS, Sent, Shown, Unusable};
+use crate::poster::Report;
 use crate::server::App;
 use crate::{DeliveryFaults, Generation, PaymentStorm, Price, Shuffle};
 
@@ -131,9 +132,9 @@ async fn release(State(app): State<App>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewStorm {
+pub(super) struct NewStorm {
     payments: u64,
     repeat: Option<u32>,
     seed: Option<u64>,
@@ -141,7 +142,22 @@ struct NewStorm {
     concurrency: Option<usize>,
 }
 
+impl NewStorm {
+    /// As usual, with so many payments.
+    pub(super) fn of(payments: u64) -> Self {
+        NewStorm {
+            payments,
+            ..NewStorm::default()
+        }
+    }
+}
+
 async fn storm(State(app): State<App>, Sent(new): Sent<NewStorm>) -> Shown {
+    let (seed, report) = post_storm(&app, new).await?;
+    Ok(Json(json!({"seed": seed, "report": report})))
+}
+
+pub(super) async fn post_storm(app: &App, new: NewStorm) -> Result<(u64, Report), Unusable> {
     let usual = PaymentStorm::default();
     let repeat = new.repeat.unwrap_or(*usual.repeat.end());
     if !(1..=MOST_ORDERS).contains(&new.payments) {
@@ -162,5 +178,5 @@ async fn storm(State(app): State<App>, Sent(new): Sent<NewStorm>) -> Shown {
     let concurrency = new.concurrency.unwrap_or(CONCURRENCY);
     let report = app.post(&deliveries, concurrency).await;
     let report = report.map_err(|error| Unusable(error.to_string()))?;
-    Ok(Json(json!({"seed": seed, "report": report})))
+    Ok((seed, report))
 }

@@ -48,6 +48,31 @@ async fn the_page_names_every_call_and_every_credential() {
     assert!(!page.contains("</html>"), "{page}");
 }
 
+/// Each button of the page posts a storm, whose orders are none of those that are triggered by hand.
+#[tokio::test]
+async fn a_button_posts_a_storm_and_another_site_cannot_press_it() {
+    let receiver = Receiver::start(1000).await;
+    let sandbox = start(Some(receiver.webhooks())).await;
+    for (path, most) in [("/storms/orders", 20 * 5 * 3), ("/storms/payments", 1000)] {
+        let url = format!("{}{path}", sandbox.url());
+        let foreign = client().post(&url).header("Sec-Fetch-Site", "cross-site");
+        assert_eq!(foreign.send().await.unwrap().status(), 403);
+        let answer = client().post(&url).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let page = answer.text().await.unwrap();
+        let (_, rest) = page.split_once("<span>Webhooks</span><span>").unwrap();
+        let posted: u64 = rest.split('<').next().unwrap().parse().unwrap();
+        assert!((20..=most).contains(&posted), "{posted}: {page}");
+    }
+    let without = self::sandbox().await;
+    let page = client().get(without.url()).header("Accept", "text/html");
+    let page = page.send().await.unwrap().text().await.unwrap();
+    assert!(
+        page.contains("started without webhooks") && !page.contains("/storms/"),
+        "{page}"
+    );
+}
+
 #[tokio::test]
 async fn the_state_says_requests_and_effects() {
     let sandbox = sandbox().await;

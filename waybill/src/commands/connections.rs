@@ -407,7 +407,7 @@ async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
         ("API", or_none(&it.api_url)),
         ("rate", rate),
         ("sender", or_none(&it.sender)),
-        ("shop's name", or_none(&it.branding.name)),
+        ("display name", or_none(&it.branding.display_name)),
         ("contact", or_none(&it.branding.contact)),
         (
             "language",

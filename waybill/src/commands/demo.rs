@@ -1,5 +1,6 @@
 //! `waybill demo` removes the samples that `waybill trigger` has sent.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -18,9 +19,10 @@ use crate::table::{self, Table};
 pub enum Command {
     /// Remove the orders of `waybill trigger` and all that came of them, so that what is left is real
     ///
-    /// Sample orders have names like #TEST-1042 and ids that no storefront gives, sample payments ids like pi_Sample.., and
-    /// no service with secrets of its own ships them. With them go their deliveries, jobs, events, payments with their books, and customers who have no other order. The
-    /// audit and the privacy requests stay.
+    /// Sample orders have names like #TEST-1042 and ids that no storefront gives, sample payments ids
+    /// like pi_Sample.., and no service with secrets of its own ships them. With them go their
+    /// deliveries, jobs, events, payments with their books, and customers who have no other order.
+    /// The audit and the privacy requests stay.
     Remove(Remove),
 }
 
@@ -42,8 +44,8 @@ pub struct Remove {
 #[derive(Serialize)]
 struct Report {
     orders: Vec<Removed>,
-    /// The agreements of the payments.
-    agreements: Vec<String>,
+    /// The payment provider's objects: payments, sessions, subscriptions, ..
+    objects: BTreeSet<String>,
     /// How many rows of which table were deleted.
     deleted: Counts,
 }
@@ -76,7 +78,7 @@ async fn remove_samples(settings: &Settings, db: &Db, remove: &Remove) -> Result
         .collect();
     let mut report = Report {
         orders,
-        agreements: samples.agreements.clone(),
+        objects: samples.objects.clone(),
         deleted: Counts::new(),
     };
     let list = report.list();
@@ -89,7 +91,7 @@ async fn remove_samples(settings: &Settings, db: &Db, remove: &Remove) -> Result
         report.deleted = flow::remove(db, author.by(Clock::system().now()), samples).await?;
     }
     table::show(remove.json, &report, || {
-        match report.orders.len() + report.agreements.len() {
+        match report.orders.len() + report.objects.len() {
             0 => "There is no sample; waybill trigger sends some.\n".to_owned(),
             _ if remove.dry_run => format!(
                 "{list}\n{} to remove. Nothing was changed.\n",
@@ -106,11 +108,12 @@ async fn remove_samples(settings: &Settings, db: &Db, remove: &Remove) -> Result
 impl Report {
     fn counted(&self) -> String {
         let of = |number: usize, noun: &str| match number {
-            1 => format!("1 sample {noun}"),
-            many => format!("{many} sample {noun}s"),
+            1 => format!("1 {noun}"),
+            many => format!("{many} {noun}s"),
         };
-        let (orders, payments) = (self.orders.len(), self.agreements.len());
-        format!("{} and {}", of(orders, "order"), of(payments, "payment"))
+        let (orders, objects) = (self.orders.len(), self.objects.len());
+        let (orders, objects) = (of(orders, "sample order"), of(objects, "object"));
+        format!("{orders} and {objects} of the payment provider")
     }
 
     /// The first of the orders.
@@ -121,9 +124,14 @@ impl Report {
             let name = order.name.clone().unwrap_or_default();
             table.row([order.order_id.clone(), name, order.shop.clone()]);
         }
-        let mut text = table.render();
-        if self.orders.len() > SHOWN {
-            let _ = writeln!(text, ".. and {} more", self.orders.len() - SHOWN);
+        let mut text = table.filled().unwrap_or_default();
+        for object in self.objects.iter().take(SHOWN) {
+            let _ = writeln!(text, "{object}");
+        }
+        let more =
+            self.orders.len().saturating_sub(SHOWN) + self.objects.len().saturating_sub(SHOWN);
+        if more > 0 {
+            let _ = writeln!(text, ".. and {more} more; --json has all");
         }
         text
     }

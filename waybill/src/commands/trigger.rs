@@ -183,7 +183,8 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
     if sample::storefront_topics().contains(&topic) || (given.is_some() && topic.contains('/')) {
         let body = given.or_else(|| {
             let body = sample::storefront(topic, seed, now.0)?;
-            Some(as_test(as_it_stands(topic, of_shop(body, &arguments.shop))))
+            let body = as_it_stands(topic, of_shop(body, &arguments.shop));
+            Some(sample::marked(body))
         });
         let body = body.ok_or_else(|| unknown(topic))?;
         let id = arguments
@@ -280,20 +281,6 @@ fn as_it_stands(topic: &str, body: String) -> String {
         order.remove("fulfillment_status");
     }
     Value::Object(order).to_string()
-}
-
-/// Makes a sample of an order a test order, whose name is none of a real order. `waybill demo remove` finds it by that.
-fn as_test(body: String) -> String {
-    match serde_json::from_str::<Value>(&body) {
-        Ok(mut order) if order.get("total_price").is_some() => {
-            order["test"] = true.into();
-            if let Some(number) = order["name"].as_str().and_then(|it| it.strip_prefix('#')) {
-                order["name"] = format!("{}{number}", domain::sample::NAME).into();
-            }
-            order.to_string()
-        }
-        _ => body,
-    }
 }
 
 fn unknown(topic: &str) -> anyhow::Error {

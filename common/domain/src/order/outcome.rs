@@ -45,6 +45,8 @@ pub enum ParcelState {
     /// The carrier has it.
     Shipped,
     OutForDelivery,
+    /// The carrier was there, and nobody took it.
+    Attempted,
     ReadyForPickup,
     Delivered,
     /// The carrier could not deliver it.
@@ -209,23 +211,48 @@ impl Record {
         live.flat_map(|(id, it)| it.value.parcels(*id)).collect()
     }
 
-    /// All parcels that a buyer may have heard of, also those that are not sent any more, and how far each is.
+    /// All parcels that a buyer may have heard of, also those that are not sent any more, and how far each is. One whose
+    /// number is that of another shipment by now is left out.
     pub fn parcels_with_state(&self) -> Vec<(Parcel<'_>, ParcelState)> {
-        let units = self.units();
+        let units = (self.shipped(), self.units());
+        let live: BTreeSet<&str> = self
+            .parcels()
+            .iter()
+            .map(|parcel| parcel.tracking.number.as_str())
+            .collect();
         let mut parcels = Vec::new();
         for (id, shipment) in &self.shipments {
-            let state = self.parcel_state(&shipment.value, &units);
-            parcels.extend(shipment.value.parcels(*id).map(|parcel| (parcel, state)));
+            let state = self.shipment_state(&shipment.value, &units);
+            let is_again = |it: &Parcel<'_>| {
+                state == ParcelState::Cancelled && live.contains(it.tracking.number.as_str())
+            };
+            let own = shipment.value.parcels(*id).filter(|it| !is_again(it));
+            parcels.extend(own.map(|parcel| (parcel, state)));
         }
         parcels
     }
 
+    /// How far each shipment is that is or was sent, with a tracking number or without.
+    pub fn shipment_states(&self) -> Vec<ParcelState> {
+        let units = (self.shipped(), self.units());
+        let shipments = self.shipments.values();
+        shipments
+            .map(|shipment| self.shipment_state(&shipment.value, &units))
+            .filter(|state| *state != ParcelState::Cancelled)
+            .collect()
+    }
+
     /// A storefront says of a shipment alone that a carrier has it (`success`), and of some what the carrier says. A
-    /// shipment came back when all units of its lines did.
-    fn parcel_state(&self, shipment: &Shipment, units: &BTreeMap<i64, Units>) -> ParcelState {
+    /// shipment came back when as many units of each of its lines did as were ever sent.
+    fn shipment_state(
+        &self,
+        shipment: &Shipment,
+        (shipped, units): &(HashMap<i64, Shipped>, BTreeMap<i64, Units>),
+    ) -> ParcelState {
         let came_back = |line: &i64| {
-            let units = units.get(line);
-            units.is_some_and(|units| units.shipped > 0 && units.returned >= units.shipped)
+            let sent = shipped.get(line).map_or(0, |it| it.live);
+            let returned = units.get(line).map_or(0, |it| it.returned);
+            sent > 0 && returned >= sent
         };
         let lines = &shipment.lines;
         if !shipment.is_live() {
@@ -236,7 +263,8 @@ impl Record {
         }
         let state = match shipment.delivery.as_deref() {
             Some("delivered") => ParcelState::Delivered,
-            Some("out_for_delivery" | "attempted_delivery") => ParcelState::OutForDelivery,
+            Some("out_for_delivery") => ParcelState::OutForDelivery,
+            Some("attempted_delivery") => ParcelState::Attempted,
             Some("ready_for_pickup") => ParcelState::ReadyForPickup,
             Some("in_transit") => ParcelState::Shipped,
             Some("failure") => ParcelState::NotDelivered,

@@ -13,7 +13,12 @@ pub const TEXTS: Texts = Texts {
         received: ["Eingegangen", "Ihre Bestellung ist beim Shop eingegangen."],
         preparing: ["In Bearbeitung", "Der Shop bereitet Ihre Bestellung vor."],
         partly_shipped: "Ein Teil Ihrer Bestellung ist unterwegs. Der Shop bereitet den Rest vor.",
+        partly_sent: "Ein Teil Ihrer Bestellung wurde versandt. Der Shop bereitet den Rest vor.",
         shipped: ["Versandt", "Ihre Bestellung ist unterwegs."],
+        announced: "Der Shop hat Ihre Bestellung beim Versanddienst angekündigt.",
+        ready_for_pickup: "Ihre Bestellung liegt zur Abholung bereit.",
+        not_delivered: "Der Versanddienst konnte Ihre Bestellung nicht zustellen. Fragen Sie den Shop, wie es weitergeht.",
+        different: "Wie weit jedes Paket ist, steht unten.",
         delivered: "Ihre Bestellung wurde zugestellt.",
         returned: "Ihre Bestellung ist wieder beim Shop.",
         cancelled: ["Storniert", "Diese Bestellung wurde storniert."],
@@ -27,7 +32,7 @@ pub const TEXTS: Texts = Texts {
         done: "Erledigt",
         now: "Jetzt",
         next: "Folgt noch",
-        last: "Beendet",
+        last: "Endgültig",
     },
     payment: PaymentTexts {
         label: "Zahlung",
@@ -54,6 +59,7 @@ pub const TEXTS: Texts = Texts {
         shipped: "Versandt",
         shipped_before: "Versandt, bevor die Bestellung storniert wurde",
         out_for_delivery: "In Zustellung",
+        attempted: "Der Versanddienst war da und konnte es nicht übergeben",
         ready_for_pickup: "Zur Abholung bereit",
         delivered: "Zugestellt",
         not_delivered: "Der Versanddienst konnte es nicht zustellen",
@@ -63,7 +69,7 @@ pub const TEXTS: Texts = Texts {
     due: DueTexts {
         title: "Zahlung",
         amount: "Zu zahlen",
-        how: "Bezahlen Sie über die Kasse des Shops: Auf dieser Seite gibt es keine Zahlung. Die Bestellbestätigung des Shops \
+        how: "Bezahlen Sie über die Kasse des Shops: Auf dieser Seite können Sie nicht bezahlen. Die Bestellbestätigung des Shops \
               führt dorthin.",
         nothing: "Nichts zu zahlen",
         ask_title: "Fragen Sie den Shop, bevor Sie zahlen",
@@ -83,14 +89,14 @@ pub const TEXTS: Texts = Texts {
         zero: "Für diese Bestellung ist nichts mehr zu zahlen.",
     },
     choice: ChoiceTexts {
-        title: "Von welchem Shop ist sie?",
+        title: "Von welchem Shop ist Ihre Bestellung?",
         several: "Mehrere Shops haben eine Bestellung mit dieser Nummer. Wählen Sie Ihren.",
         unnamed: "Ein Shop ohne Namen",
     },
     refusals: RefusalTexts {
         order_not_found: [
             "Bestellung nicht gefunden",
-            "Es gibt keine Bestellung mit dieser Nummer. Eine neue Bestellung erscheint spätestens nach etwa einer Minute. Sehen \
+            "Es gibt keine Bestellung mit dieser Nummer. Es kann eine Minute dauern, bis eine neue Bestellung erscheint. Sehen \
              Sie dies dann immer noch, fragen Sie den Shop nach dem richtigen Link.",
         ],
         parcel_not_found: [
@@ -108,16 +114,16 @@ pub const TEXTS: Texts = Texts {
         ],
         later: [
             "Bitte versuchen Sie es gleich noch einmal",
-            "Die Bestellung kann im Moment nicht nachgeschlagen werden. Mit Ihrem Link ist alles in Ordnung.",
+            "Die Bestellung kann im Moment nicht abgerufen werden. Mit Ihrem Link ist alles in Ordnung.",
         ],
         other: [
             "Etwas ist schiefgegangen",
-            "Diese Seite kann nicht gezeigt werden. Bitte versuchen Sie es später noch einmal.",
+            "Diese Seite kann nicht angezeigt werden. Bitte versuchen Sie es später noch einmal.",
         ],
     },
     questions: "Fragen?",
     ask_the_shop: "Den Shop fragen",
-    scan: "Scannen, um diese Seite auf einem Telefon zu öffnen",
+    scan: "Scannen, um diese Seite auf dem Handy zu öffnen",
     updated: "Stand:",
     decimal: ',',
     date: "{day}. {month} {year}",

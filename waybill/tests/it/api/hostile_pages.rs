@@ -24,7 +24,7 @@ const SCRIPT_LINK: &str = "javascript:document.title='run'";
 
 /// What is wrong with the page that the browser shows: everything that our templates do not have.
 const FOREIGN: &str = "JSON.stringify([...document.querySelectorAll('*')].filter(element =>
-    !element.matches('figure.code > svg, main > footer + script') && (
+    !element.matches('figure.code > span > svg, main > footer + script') && (
     ['SCRIPT', 'IMG', 'IFRAME', 'OBJECT', 'EMBED', 'BASE', 'SVG'].includes(element.tagName.toUpperCase())
     || [...element.attributes].some(attribute => attribute.name.startsWith('on'))
     || (element.href && !['http:', 'https:'].includes(new URL(element.href, location).protocol)))

@@ -169,13 +169,19 @@ async fn only_a_key_with_a_role_opens_the_console() {
         ("", 401),
     ] {
         let answer = console
-            .post("/sign-in", &[("key", key)])
+            .post(
+                "/sign-in",
+                &[("key", key), ("next", "/dead?shop=a.example")],
+            )
             .send()
             .await
             .unwrap();
         assert_eq!(answer.status(), status, "{key}");
         assert_eq!(answer.headers().contains_key("set-cookie"), status == 303);
         let page = answer.text().await.unwrap();
+        // Whoever was wrong once still goes on where they wanted to.
+        let goes_on = "name=\"next\" value=\"/dead?shop=a.example\"";
+        assert_eq!(page.contains(goes_on), status != 303, "{page}");
         assert!(
             key.len() < 20 || !page.contains(key),
             "a page quotes no key"

@@ -383,7 +383,7 @@ impl Erasure<'_> {
         let mut found = page.found;
         found.retain(|id| *id != self.id);
         let counts = &mut self.progress.counts;
-        shop_erasure::delete_jobs(&mut tx, self.shop, found, counts).await?;
+        shop_erasure::delete_jobs(&mut tx, Some(self.shop), found, counts).await?;
         if let Some(last) = page.last {
             self.progress.cursor = last;
         } else {
@@ -418,7 +418,7 @@ impl Erasure<'_> {
         let jobs = endpoints::forget_shop(tx, self.shop).await?;
         for jobs in jobs.chunks(JOBS) {
             let counts = &mut self.progress.counts;
-            shop_erasure::delete_jobs(tx, self.shop, jobs.to_vec(), counts).await?;
+            shop_erasure::delete_jobs(tx, Some(self.shop), jobs.to_vec(), counts).await?;
         }
         Ok(())
     }

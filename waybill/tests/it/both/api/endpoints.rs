@@ -234,7 +234,8 @@ async fn what_waits_for_an_endpoint_is_sent_as_soon_as_it_works_again() {
     assert!(stand_in.ids().is_empty());
     written.extend(write(service.db(), 6, 1).await.last());
     eventually("it has all", async || stand_in.has_all(&written)).await;
-    assert_eq!(endpoint(&service, id).await.failing_since, None);
+    let well = endpoint(&service, id).await;
+    assert_eq!((well.failing_since, well.last_error), (None, None));
     service.stop().await;
 }
 

@@ -551,8 +551,7 @@ async fn a_program_with_the_scope_does_the_same_by_the_api() {
     assert_eq!(asked(&reader, "PATCH", one, branding.clone()).await.0, 403);
     let (status_of, changed) = asked(&writer, "PATCH", one, branding).await;
     assert_eq!((status_of, &changed["rate"]), (200, &serde_json::json!(20)));
-    let shown =
-        serde_json::json!({"name": "Shop A", "contact": null, "language": "fr", "logo": null});
+    let shown = serde_json::json!({"display_name": "Shop A", "contact": null, "language": "fr", "logo": null});
     assert_eq!(changed["branding"], shown);
     for wrong in [
         serde_json::json!({"language": "it"}),

@@ -14,7 +14,7 @@ use store::privacy_requests::RequestEntry;
 
 use crate::support::backend::{environment, is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{body, order_delivery, with};
+use crate::support::order::{body, order_delivery, post_all, with};
 use crate::support::payment::{event, intent, invoice, session};
 use crate::support::records;
 use crate::support::requests::{document, entry, posted};
@@ -429,7 +429,7 @@ async fn send(service: &Service, sent: impl Iterator<Item = &Sent>, stuck: i64) 
     let (orders, payments): (Vec<&Sent>, Vec<&Sent>) = sent.partition(|it| it.order.is_some());
     for wave in [orders, payments] {
         for sent in wave {
-            assert_eq!(service.answer(&sent.delivery).await.0, 200);
+            post_all(service, std::slice::from_ref(&sent.delivery)).await;
         }
         settled(service, stuck).await;
     }
