@@ -157,6 +157,7 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct Filter {
     pub name: &'static str,
+    /// Empty: it is not shown, and stays as it is when the others change.
     pub label: &'static str,
     pub value: String,
     /// The values to choose from; none for a text.
@@ -237,7 +238,7 @@ impl Listing {
 pub fn chips<R>(visit: &Visit<R>, filters: &[Filter]) -> Vec<Chip> {
     let set = filters
         .iter()
-        .filter(|it| !visit.query.get(it.name).is_empty());
+        .filter(|it| !it.label.is_empty() && !visit.query.get(it.name).is_empty());
     set.map(|it| Chip {
         label: it.label,
         value: it.value.clone(),

@@ -187,6 +187,9 @@ document.addEventListener('keydown', (event) => {
   if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
     document.getElementById('q')?.focus();
+  } else if (event.key === 'Enter' && event.target.matches('.pick input')) {
+    // A browser would press the first button below the list.
+    event.preventDefault();
   } else if (event.key === 'Escape' && !isTyping) {
     closePanel();
   } else if (shownRow && !isTyping && !event.shiftKey && !event.ctrlKey && !event.altKey && !event.metaKey

@@ -110,10 +110,25 @@ struct Sweep {
     /// The time until which we hold the lease.
     held: Option<Instant>,
     started_at: Timestamp,
-    /// The shop that had the last turn, by kind.
-    turns: HashMap<Kind, String>,
+    /// The shop that had the last turn, by the name of the kind.
+    turns: HashMap<String, String>,
     /// The place of the kind that is the first one in the next round.
     first: usize,
+}
+
+/// A kind of which jobs wait.
+struct Waiting {
+    /// The name under which its jobs are stored. A kind may have several.
+    name: String,
+    kind: Kind,
+}
+
+impl Waiting {
+    /// None of a kind that this version does not know.
+    fn named(name: String) -> Option<Self> {
+        let kind = Kind::named(&name)?;
+        Some(Waiting { name, kind })
+    }
 }
 
 impl Sweep {
@@ -125,7 +140,7 @@ impl Sweep {
         let Worker { parts, queue, .. } = &*self.worker;
         let Look { kinds, notified } = missed::look(&parts.db, *queue, parts.clock.now()).await?;
         // The others wait for a version that can run them.
-        let kinds: Vec<Kind> = kinds.iter().filter_map(|kind| Kind::named(kind)).collect();
+        let kinds: Vec<Waiting> = kinds.into_iter().filter_map(Waiting::named).collect();
         let is_any_lost = match notified {
             Some((first, last)) => self.is_any_lost(first, last).await?,
             None => false,
@@ -182,7 +197,7 @@ impl Sweep {
     /// as many as there is room for in this process, because the others have about the same.
     async fn notify_waiting(
         &mut self,
-        mut kinds: Vec<Kind>,
+        mut kinds: Vec<Waiting>,
         shutdown: &CancellationToken,
     ) -> Result<bool> {
         let worker = self.worker.clone();
@@ -193,14 +208,14 @@ impl Sweep {
             _ => usize::try_from(parts.bus.room(*queue).await?)?,
         };
         let mut places = self.worker.calls.places();
-        let mut calls_left = kinds.iter().filter(|kind| kind.is_call()).count();
+        let mut calls_left = kinds.iter().filter(|it| it.kind.is_call()).count();
         self.first = self.first.wrapping_add(1);
         let first = self.first.checked_rem(kinds.len()).unwrap_or_default();
         kinds.rotate_left(first);
         while !kinds.is_empty() && room > 0 && !shutdown.is_cancelled() {
             let mut left = kinds.len();
             let mut with_more = Vec::new();
-            for kind in kinds {
+            for waiting in kinds {
                 let share = room.div_ceil(left);
                 left -= 1;
                 if share == 0 {
@@ -208,7 +223,7 @@ impl Sweep {
                 }
                 worker.heartbeat.touch();
                 let mut most = share * MAX_JOBS_PER_MESSAGE;
-                let is_call = kind.is_call();
+                let is_call = waiting.kind.is_call();
                 if is_call {
                     most = most.min(places.div_ceil(calls_left));
                     calls_left -= 1;
@@ -216,17 +231,17 @@ impl Sweep {
                         continue;
                     }
                 }
-                let turn = self.turns.entry(kind).or_default();
+                let turn = self.turns.entry(waiting.name.clone()).or_default();
                 let now = parts.clock.now();
                 let mut tx = parts.db.begin().await?;
-                let due = missed::take(&mut tx, *queue, kind.into_str(), turn, now, most).await?;
+                let due = missed::take(&mut tx, *queue, &waiting.name, turn, now, most).await?;
                 tx.commit().await?;
                 self.notify(&due).await?;
                 room = room.saturating_sub(due.len().div_ceil(MAX_JOBS_PER_MESSAGE));
                 if is_call {
                     places -= due.len();
                 } else if due.len() == most {
-                    with_more.push(kind);
+                    with_more.push(waiting);
                 }
             }
             kinds = with_more;

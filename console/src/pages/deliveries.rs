@@ -51,7 +51,11 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Deliveries",
         about: "What was accepted, the newest first. A duplicate is answered and leaves no row.",
         command,
-        filters: filters(&filter).into_iter().chain(times(&filter)).collect(),
+        filters: filters(&filter)
+            .into_iter()
+            .chain(times(&filter))
+            .chain([field("span", "", visit.query.get("span"), &[])])
+            .collect(),
         histogram: if is_page { histogram.await.ok() } else { None },
         table: table(&page.rows),
         empty: "No delivery matches.",

@@ -177,6 +177,16 @@ async fn heavy_dead_jobs_that_are_chosen_are_requeued_or_discarded_after_asking(
     assert_eq!(browser.text(bar), "none", "nothing is chosen");
     browser.evaluate("document.querySelectorAll('tbody .pick input')[1].click()");
     assert_eq!(browser.text(bar), "flex");
+    // Enter on a box does nothing to what is chosen.
+    browser.evaluate("document.querySelectorAll('tbody .pick input')[1].focus()");
+    for kind in ["keyDown", "keyUp"] {
+        let enter = json!({"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13});
+        browser.call("Input.dispatchKeyEvent", &enter);
+    }
+    assert_eq!(
+        (browser.text(bar), states("dead").await),
+        ("flex".to_owned(), 3)
+    );
     assert!(
         browser
             .text("document.querySelector('.bar').innerText")
@@ -247,6 +257,10 @@ async fn heavy_a_drag_over_the_histogram_and_a_chip_change_what_is_listed() {
     }
     tx.commit().await.unwrap();
     let url = format!("{}/deliveries?topic=orders*", console.url);
+    // The week stays the week when somebody filters.
+    browser.visit(&format!("{url}&span=week"), 1280, "light");
+    browser.press("Show");
+    assert!(browser.text("location.search").contains("span=week"));
     let seen = browser.visit(&url, 1280, "light");
     assert!(seen.text.contains("accepted, by minute"), "{}", seen.text);
     let box_of = "(() => { const it = document.querySelector('svg.bars').getBoundingClientRect();

@@ -35,6 +35,24 @@ fn named(id: i64, name: &str) -> Delivery {
     storefront("orders/create", body.to_string()).id(&format!("w-{id}"))
 }
 
+/// A kind may have several names, and its jobs are found under each of them.
+#[tokio::test]
+async fn a_failed_job_is_tried_again_under_whatever_name_its_topic_came() {
+    let service = service().manual_clock().start().await;
+    break_orders(&service).await;
+    let part = order("orders/partially_fulfilled", 1);
+    assert_eq!(service.answer(&part).await.0, 200);
+    eventually("the attempt is counted", async || {
+        attempts(&service).await == 1
+    })
+    .await;
+    mend_orders(&service).await;
+    service.clock().advance(Duration::from_secs(1));
+    eventually("it is done", async || service.jobs(State::Done).await == 1).await;
+    assert_eq!(service.count("select count(*) as n from orders").await, 1);
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_failed_job_is_tried_again_with_growing_pauses_until_it_succeeds() {
     let service = service().manual_clock().start().await;
