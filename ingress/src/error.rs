@@ -71,7 +71,7 @@ errors! {
     ConnectionUnknown: NOT_FOUND - "connection" "There is no connection of this name";
     ConnectionNotFound: NOT_FOUND - "not_found" "There is no such connection";
     /// Its name, a shop or the account has a connection.
-    ConnectionTaken: CONFLICT - "request" "The name, a shop or the account has a connection already";
+    ConnectionTaken: CONFLICT - "request" "The name, a shop or the account has a connection already, or this one cannot have that";
     ConnectionWrong: UNPROCESSABLE_ENTITY - "request" "The connection is not right, as the text says";
     NoSecretsKey: SERVICE_UNAVAILABLE - "unavailable"
         "SECRETS_KEY is not set: make one with openssl rand -hex 32, and give it to every process";

@@ -105,8 +105,6 @@ pub enum Refused {
     Overlap,
     #[error("nothing is to be changed: give a secret, or a token of the API")]
     Nothing,
-    #[error("nothing is to be changed: give at least one value; an empty one takes it away")]
-    NoChange,
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -144,7 +142,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }
 
@@ -404,9 +402,6 @@ pub async fn change(
     name: &str,
     changes: &Changes,
 ) -> Result<Connection, Refused> {
-    if changes.is_empty() {
-        return Err(Refused::NoChange);
-    }
     let mut tx = db.begin().await?;
     let known = standing(&mut tx, name).await;
     let changed = known.and_then(|known| {
@@ -419,7 +414,7 @@ pub async fn change(
     });
     let connection = match changed {
         Ok(Ok(connection)) => connection,
-        // Sent again, it is still so that the connection has these values.
+        // Sent again, or without any, it is still so that the connection has these values.
         Ok(Err(known)) => {
             tx.rollback().await?;
             return Ok(known);

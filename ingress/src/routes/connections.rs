@@ -72,13 +72,14 @@ pub fn routes() -> Vec<Operation> {
             "changeConnection",
             "Change what buyers see of its shops, and how much is taken",
         )
-        .about("What is missing stays as it is, and an empty text takes a value away.")
+        .about("What is missing or null stays as it is, and an empty text takes a value away.")
         .takes(&bodies::one(
             "ConnectionChanges",
             [("branding", branding), ("rate", json!({"rate": 20}))],
         ))
         .answers::<Overview>(200, "The connection as it is then.")
-        .errors(&CHANGES);
+        .errors(&CHANGES)
+        .errors(&[Error::ConnectionTaken]);
     let secret = json!({"secret": "the new secret", "overlap_seconds": 86_400});
     let token = json!({"api_url": "https://shop-b.example", "api_token": "the new token"});
     let rotate = post("/api/connections/{name}/rotate", rotate)
@@ -417,6 +418,7 @@ fn refused(why: Refused) -> Result<Response, Error> {
         | Refused::InUse(_)
         | Refused::ShopTaken(..)
         | Refused::AccountTaken(..)
+        | Refused::NoBuyers
         | Refused::Moves(..) => Error::ConnectionTaken,
         Refused::NoKey => Error::NoSecretsKey,
         _ => Error::ConnectionWrong,

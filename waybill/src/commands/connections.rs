@@ -314,9 +314,15 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
 }
 
 async fn change(settings: &Settings, db: &Db, arguments: ChangeArguments) -> Result<()> {
+    let changes = arguments.changes.read();
+    if changes.is_empty() {
+        return Err(misused(
+            "what is to be changed? Give at least one value; an empty text takes a value away",
+        ));
+    }
     let author = arguments.operator.author(settings, db).await?;
     let (name, by) = (&arguments.name, author.by(Clock::system().now()));
-    flow::change(db, by, name, &arguments.changes.read())
+    flow::change(db, by, name, &changes)
         .await
         .map_err(refused)?;
     let shown = find(settings, db, name).await?;

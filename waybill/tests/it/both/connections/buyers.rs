@@ -162,7 +162,6 @@ async fn mails_and_pages_are_those_of_the_shop_s_connection() {
             sender: Some("nobody".to_owned()),
             ..Changes::default()
         },
-        Changes::default(),
     ] {
         assert!(change(wrong.clone()).await.is_err(), "{wrong:?}");
     }

@@ -555,11 +555,12 @@ async fn a_program_with_the_scope_does_the_same_by_the_api() {
     assert_eq!(changed["branding"], shown);
     for wrong in [
         serde_json::json!({"language": "it"}),
-        serde_json::json!({}),
         serde_json::json!({"colour": "red"}),
     ] {
         assert_eq!(asked(&writer, "PATCH", one, wrong).await.0, 422);
     }
+    let nothing = asked(&writer, "PATCH", one, serde_json::json!({"rate": null})).await;
+    assert_eq!((nothing.0, &nothing.1["branding"]), (200, &shown));
     let nobody = "/api/connections/nobody";
     let rate = serde_json::json!({"rate": 0});
     assert_eq!(asked(&writer, "PATCH", nobody, rate).await.0, 404);
