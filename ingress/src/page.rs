@@ -419,8 +419,8 @@ pub fn front() -> Page {
 }
 
 /// What a page says of an order, and of its shipments where they are further on.
-fn sentence(texts: &Texts, progress: Progress, shipments: &[ParcelState]) -> &'static str {
-    let all = &Texts::of(texts.language).progress;
+fn sentence(texts: &'static Texts, progress: Progress, shipments: &[ParcelState]) -> &'static str {
+    let all = &texts.progress;
     let is_on_its_way = |it: &ParcelState| {
         matches!(
             it,
@@ -448,8 +448,8 @@ fn sentence(texts: &Texts, progress: Progress, shipments: &[ParcelState]) -> &'s
 
 /// The steps of an order. Each state is also given in words, for readers who do not see colours or
 /// use a screen reader.
-fn steps(texts: &Texts, now: Progress) -> Vec<Step> {
-    let words = &Texts::of(texts.language).steps;
+fn steps(texts: &'static Texts, now: Progress) -> Vec<Step> {
+    let words = &texts.steps;
     let done = ("done", words.done);
     let current = ("now", words.now);
     let next = ("next", words.next);

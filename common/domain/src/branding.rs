@@ -38,6 +38,7 @@ pub enum Language {
 impl Language {
     pub const ALL: [Language; 4] = *Language::VARIANTS.as_array().unwrap();
 
+    /// Its tag, as `lang` of a page and `Accept-Language` have it.
     pub fn tag(self) -> &'static str {
         self.into_str()
     }
@@ -48,11 +49,11 @@ impl Language {
         let ranges = accepted.split(',').filter_map(|range| {
             let mut parts = range.split(';').map(str::trim);
             let primary = parts.next()?.split('-').next()?.to_ascii_lowercase();
-            let is_weight = |part: &&str| part.len() > 2 && part[..2].eq_ignore_ascii_case("q=");
-            let weight: f32 = match parts.find(is_weight) {
-                Some(weight) => weight[2..].parse().ok()?,
-                None => 1.0,
-            };
+            let weight = parts.find_map(|part| {
+                let (name, weight) = part.split_once('=')?;
+                name.eq_ignore_ascii_case("q").then_some(weight)
+            });
+            let weight: f32 = weight.map_or(Ok(1.0), str::parse).ok()?;
             Some((primary.parse::<Language>().ok()?, weight))
         });
         let mut best: Option<(Language, f32)> = None;

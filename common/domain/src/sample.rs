@@ -1,5 +1,5 @@
-//! How the samples that `waybill trigger` sends can be told from what is real: by ids and
-//! names that no provider gives.
+//! What distinguishes the samples of `waybill trigger` from real orders and payments: ids and names that no provider
+//! gives.
 
 use std::ops::RangeInclusive;
 

@@ -97,7 +97,7 @@ pub struct ParcelTexts {
     pub one_is_yours: &'static str,
     pub announced: &'static str,
     pub shipped: &'static str,
-    /// Of a parcel of an order that was cancelled.
+    /// The state of a parcel that had left before its order was cancelled.
     pub shipped_before: &'static str,
     pub out_for_delivery: &'static str,
     pub attempted: &'static str,
@@ -161,11 +161,9 @@ impl Texts {
         self.language.tag()
     }
 
-    pub fn progress(&self, progress: Progress) -> &'static [&'static str; 2]
-    where
-        Self: 'static,
-    {
-        let texts = &Texts::of(self.language).progress;
+    /// How far an order is: in a word, and in a sentence.
+    pub fn progress(&'static self, progress: Progress) -> &'static [&'static str; 2] {
+        let texts = &self.progress;
         match progress {
             Progress::Received => &texts.received,
             Progress::Preparing => &texts.preparing,
@@ -190,7 +188,7 @@ impl Texts {
         }
     }
 
-    /// A parcel of an order that was cancelled had left before.
+    /// How far a parcel is. Of an order that was cancelled, it had left before.
     pub fn parcel(&self, state: ParcelState, is_cancelled: bool) -> &'static str {
         let texts = &self.parcels;
         match state {

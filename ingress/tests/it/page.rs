@@ -533,6 +533,10 @@ fn a_reader_gets_the_language_that_they_prefer_among_ours() {
         ("", None),
         ("de;q=nonsense,fr;q=0.2", Some(Language::French)),
         ("en;Q=0.2, de;q=0.8;x=1", Some(Language::German)),
+        (
+            "\u{20ac}\u{20ac};\u{20ac}\u{20ac}, fr",
+            Some(Language::French),
+        ),
     ] {
         assert_eq!(Language::preferred(accepted), expected, "{accepted}");
     }

@@ -1,4 +1,4 @@
-//! Samples that were sent to a service with real orders can be told from them and removed, and nothing of them stays.
+//! Samples that were sent to a service are distinguished from its real orders and removed, and nothing of them stays.
 
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ async fn samples_are_removed_with_all_that_came_of_them_and_nothing_else_is() {
         .zip(&with)
         .filter(|(before, with)| with.1 > before.1);
     assert!(more.count() >= 12, "{with:?}");
-    // They are told from the real one by their names.
+    // Their names distinguish them from the real one.
     let listed = printed(&service, &["orders", "list"]).await;
     let names = listed["orders"].as_array().unwrap().iter();
     let mut names: Vec<&str> = names.filter_map(|it| it["name"].as_str()).collect();
@@ -157,7 +157,7 @@ async fn samples_are_removed_with_all_that_came_of_them_and_nothing_else_is() {
     assert_eq!(rows(&service).await, with, "it changes nothing");
 
     let removed = printed(&service, &["demo", "remove", "--yes"]).await;
-    // That of the shop, and the one that its payment page made.
+    // Both are gone: the order of the shop, and the one that its payment page made.
     assert_eq!(removed["deleted"]["orders"], 2, "{removed}");
     assert_eq!(removed["deleted"]["payments"], 1, "{removed}");
     assert_eq!(rows(&service).await, before, "{removed}");

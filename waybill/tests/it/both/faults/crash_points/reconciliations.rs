@@ -55,7 +55,7 @@ async fn what_never_came_is_taken_once_wherever_its_process_dies() {
     .await;
     world.change(FROM_THEN_ON).await;
     let is_found = looked(LONGEST, async || {
-        // Of each side for itself: both together could be as many although one lacks what the other has twice.
+        // Each side is counted alone, because one could lack what the other has twice.
         let orders = "select count(*) as n from reconciled_deliveries where source = 'storefront'";
         let payments = "select count(*) as n from reconciled_deliveries where source = 'payment'";
         let ready = "select count(*) as n from jobs where state = 'ready'";
