@@ -45,14 +45,19 @@ impl Worker {
     /// Runs those jobs of a message that are still ready and whose kind this version knows. An
     /// error comes from the database, and then the message is not acknowledged.
     ///
-    /// `counted` holds the jobs whose run was already counted for this message, so that a run is
-    /// not counted twice when the database goes away in the middle.
+    /// `counted` gets the jobs whose run is counted. When the message is tried again, because the database went
+    /// away in the middle, that is taken back first: it was not the job that ended the run.
     pub(crate) async fn process(
         self: &Arc<Self>,
         message: &bus::Message,
         counted: &mut HashSet<JobId>,
     ) -> sql::Result<()> {
         let now = self.parts.clock.now();
+        if !counted.is_empty() {
+            let ids = counted.iter().copied().collect();
+            jobs::take_back_attempts(&self.parts.db, ids, now).await?;
+            counted.clear();
+        }
         let jobs = jobs::ready(&self.parts.db, &message.jobs, now).await?;
         if let Some(newest) = jobs.iter().map(|job| job.created_at.0).max() {
             self.newest.fetch_max(newest, Ordering::Relaxed);
@@ -255,15 +260,10 @@ impl Worker {
     async fn run_isolated(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
         for job in jobs {
             let begun = Begun::now(&self.parts.clock);
-            let unfinished_attempts = if counted.contains(&job.id) {
-                job.unfinished_attempts
-            } else {
-                let Some(unfinished_attempts) = self.begin_attempt(&job).await? else {
-                    continue;
-                };
-                counted.insert(job.id);
-                unfinished_attempts
+            let Some(unfinished_attempts) = self.begin_attempt(&job).await? else {
+                continue;
             };
+            counted.insert(job.id);
             if unfinished_attempts > MAX_UNFINISHED_ATTEMPTS {
                 let text = format!(
                     "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
@@ -278,8 +278,10 @@ impl Worker {
     }
 
     async fn begin_attempt(&self, job: &Job) -> sql::Result<Option<i64>> {
+        let apart = job::apart(job.unfinished_attempts + 1);
+        let again_at = self.parts.clock.now().plus(apart);
         let mut tx = self.parts.db.begin().await?;
-        let unfinished_attempts = jobs::begin_attempt(&mut tx, job.id).await?;
+        let unfinished_attempts = jobs::begin_attempt(&mut tx, job.id, again_at).await?;
         tx.commit().await?;
         Ok(unfinished_attempts)
     }
