@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::access::{Needs, Visit};
 use crate::frame::Frame;
 use crate::listing::Table;
-use crate::shown::Cell;
+use lists::shown::Cell;
 
 pub struct Act {
     /// What it does, in a sentence.

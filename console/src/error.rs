@@ -51,6 +51,8 @@ pub enum Error {
     /// There is no such order, job, ..
     Unknown(&'static str),
     Fields,
+    /// What a list is asked for makes no sense, for this reason.
+    Asked(String),
     Database(sql::Error),
     /// The database may not be served, for this reason.
     NotServed(JournalState),
@@ -62,6 +64,15 @@ pub enum Error {
 impl From<WrongFields> for Error {
     fn from(_: WrongFields) -> Self {
         Error::Fields
+    }
+}
+
+impl From<lists::Error> for Error {
+    fn from(error: lists::Error) -> Self {
+        match error {
+            lists::Error::Wrong(why) => Error::Asked(why),
+            lists::Error::Database(error) => Error::Database(error),
+        }
     }
 }
 
@@ -100,7 +111,7 @@ impl Error {
             Error::Host => StatusCode::MISDIRECTED_REQUEST,
             Error::NotFound | Error::Unknown(_) | Error::NoIdentity => StatusCode::NOT_FOUND,
             Error::Identity(_) => StatusCode::BAD_GATEWAY,
-            Error::Fields => StatusCode::BAD_REQUEST,
+            Error::Fields | Error::Asked(_) => StatusCode::BAD_REQUEST,
             Error::Database(_) | Error::NotServed(_) | Error::Late | Error::TooManyWatch => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -171,6 +182,7 @@ impl Error {
                  a terminal.".into(),
             ),
             Error::Refused(why) => ("Nothing was changed", why.clone().into()),
+            Error::Asked(why) => ("This list cannot be shown", why.clone().into()),
             Error::Elsewhere => (
                 "This did not come from a page of the console",
                 "Nothing was done. Go back, load the page again, and repeat what you did.".into(),

@@ -6,7 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 
 use crate::access::{SignedIn, Visit};
 use crate::act;
-use crate::shown::{self, Moment, bounded};
+use lists::shown::{self, Moment, bounded};
 
 /// A number in the menu stops here.
 const MOST_COUNTED: i64 = 10_000;
@@ -35,6 +35,8 @@ const GROUPS: [(&str, &[(&str, &str)]); 4] = [
         &[
             ("/live", "Live"),
             ("/deliveries", "Deliveries"),
+            ("/jobs", "Jobs"),
+            ("/repeated", "Repeated bodies"),
             ("/reconcile", "Reconciliation"),
             ("/endpoints", "Endpoints"),
             ("/operations", "Operations"),
@@ -48,6 +50,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 4] = [
             ("/orders", "Orders"),
             ("/payments", "Payments"),
             ("/subscriptions", "Subscriptions"),
+            ("/notifications", "Notifications"),
             ("/licenses", "Licences"),
         ],
     ),

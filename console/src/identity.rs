@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 use crate::access::{Stranger, is_own_path};
 use crate::error::Error;
 use crate::frame;
-use crate::shown;
+use lists::shown;
 
 /// Where the provider sends the browser.
 pub const BACK: &str = "/sign-in/back";

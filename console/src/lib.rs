@@ -21,7 +21,6 @@ mod listing;
 mod pages;
 mod routes;
 mod runner;
-mod shown;
 mod writes;
 
 use std::net::SocketAddr;

@@ -4,13 +4,15 @@
 use askama::Template;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
+use lists::{Asked, Extent, Field, List, Room, Wanted};
 use serde_json::{Map, Value, json};
 
-use crate::access::Visit;
+use crate::access::{Reader, Visit};
 use crate::act::Act;
+use crate::error::Error;
 use crate::frame::Frame;
 use crate::pages::charts::Histogram;
-use crate::shown::Cell;
+use lists::shown::Cell;
 
 /// Rows with the same columns.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +21,7 @@ pub struct Table {
     pub columns: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
     /// The columns that a page leaves out where there is little space.
-    pub lesser: &'static [&'static str],
+    pub lesser: Vec<&'static str>,
     /// All columns are shown, whatever is in them, because rows come later.
     pub is_whole: bool,
     /// What a form is sent of each row that was chosen: a name and a value. Empty: none can be chosen.
@@ -76,8 +78,15 @@ impl Table {
         }
     }
 
-    pub fn lesser(self, lesser: &'static [&'static str]) -> Self {
-        Table { lesser, ..self }
+    /// The table of a list that is described.
+    pub fn of<L: List>(rows: &[L::Row]) -> Self {
+        let lesser = L::COLUMNS.iter().filter(|it| it.room == Room::Lesser);
+        Table {
+            columns: lists::names::<L>(),
+            rows: lists::cells::<L>(rows),
+            lesser: lesser.map(|it| it.name).collect(),
+            ..Table::default()
+        }
     }
 
     /// A column that is empty in all rows is not shown, and what is the same in all of several rows is said once. A
@@ -129,39 +138,14 @@ impl Table {
         self.rows.push(cells);
     }
 
-    fn keys(&self) -> Vec<String> {
-        let columns = self.columns.iter();
-        columns
-            .map(|column| column.to_lowercase().replace(' ', "_"))
-            .collect()
-    }
-
     fn json(&self) -> Vec<Value> {
-        let keys = self.keys();
+        let keys: Vec<String> = self.columns.iter().map(|it| lists::key(it)).collect();
         let object = |row: &Vec<Cell>| {
             let fields = keys.iter().cloned().zip(row.iter().map(Cell::json));
             Value::Object(fields.collect::<Map<_, _>>())
         };
         self.rows.iter().map(object).collect()
     }
-
-    fn csv(&self) -> String {
-        let line = |fields: Vec<String>| format!("{}\r\n", fields.join(","));
-        let rows = self.rows.iter();
-        let rows = rows.map(|row| line(row.iter().map(Cell::csv).collect()));
-        line(self.keys()) + &rows.collect::<String>()
-    }
-}
-
-/// A field by which a list is filtered.
-#[derive(Clone, Debug)]
-pub struct Filter {
-    pub name: &'static str,
-    /// Empty: it is not shown, and stays as it is when the others change.
-    pub label: &'static str,
-    pub value: String,
-    /// The values to choose from; none for a text.
-    pub choices: &'static [&'static str],
 }
 
 /// What can be done with the rows that somebody has chosen.
@@ -172,7 +156,7 @@ pub struct Chosen {
 
 /// A filter that is set, and the way to the list without it.
 pub struct Chip {
-    pub label: &'static str,
+    pub label: String,
     pub value: String,
     pub without: String,
 }
@@ -186,8 +170,12 @@ pub struct Listing {
     pub about: &'static str,
     /// The command that shows the same.
     pub command: String,
-    pub filters: Vec<Filter>,
+    pub filters: Vec<Field>,
+    /// What stays as it is when filters change.
+    pub kept: Option<(&'static str, String)>,
     pub table: Table,
+    /// The rows as JSON. None: what the table shows of them.
+    pub items: Option<Value>,
     /// What can be done.
     pub acts: Vec<Act>,
     pub chosen: Option<Chosen>,
@@ -197,8 +185,8 @@ pub struct Listing {
     pub empty: &'static str,
     /// What the reader must know of this page.
     pub note: Option<String>,
-    /// The field of the query that names where the next page begins, and its value.
-    pub next: Option<(&'static str, String)>,
+    /// Where the next page begins.
+    pub next: Option<String>,
 }
 
 #[derive(Template)]
@@ -210,18 +198,78 @@ struct ListPage<'a> {
     next: Option<String>,
 }
 
+/// A page of a list that is described, as the query asks for it.
+pub struct Read<L: List> {
+    pub listing: Listing,
+    pub filter: L::Filter,
+    pub rows: Vec<L::Row>,
+}
+
+/// How many rows a page has of a list that has pages.
+const PAGE: usize = 50;
+/// The same of a list of which only the first rows can be had.
+const FIRST: usize = 500;
+
+/// What the query of a page asks of a list.
+pub fn asked<L: List, R>(visit: &Visit<R>) -> Result<Asked<L>, Error> {
+    Ok(lists::asked(|name| visit.query.get(name))?)
+}
+
+/// Reads what a page shows of a list.
+pub async fn read<L: List, R>(visit: &Visit<R>, list: &L) -> Result<Read<L>, Error> {
+    let Asked {
+        arguments,
+        fields,
+        command,
+    } = asked::<L, R>(visit)?;
+    let usual = match L::EXTENT {
+        Extent::Pages => PAGE,
+        Extent::Whole | Extent::First => FIRST,
+    };
+    let wanted = Wanted {
+        after: arguments.after.as_deref(),
+        limit: arguments.limit.unwrap_or(usual),
+        now: visit.now(),
+    };
+    let page = list.page(visit.db(), &arguments.filter, wanted).await?;
+    let is_json = visit.query.get("format") == "json";
+    let listing = Listing {
+        here: L::PAGE,
+        title: L::TITLE,
+        about: L::ABOUT,
+        command,
+        filters: fields,
+        table: Table::of::<L>(&page.items),
+        items: is_json.then(|| json!(page.items)),
+        empty: L::EMPTY,
+        note: page.note,
+        next: page.next,
+        ..Listing::default()
+    };
+    Ok(Read {
+        listing,
+        filter: arguments.filter,
+        rows: page.items,
+    })
+}
+
+/// The page of a list about which nothing more is to be said.
+pub async fn page<L: List>(visit: &Visit<Reader>, list: &L) -> Result<Response, Error> {
+    Ok(read(visit, list).await?.listing.answer(visit))
+}
+
 impl Listing {
     pub fn answer<R>(&self, visit: &Visit<R>) -> Response {
         match visit.query.get("format") {
             "json" => self.json(),
             "csv" => csv(&self.table, self.here),
             _ => {
-                let next = self.next.as_ref();
+                let next = self.next.as_deref();
                 let page = ListPage {
                     frame: Frame::of(visit, self.here),
                     list: self,
                     chips: chips(visit, &self.filters),
-                    next: next.map(|(name, value)| visit.query.with(name, value)),
+                    next: next.map(|next| visit.query.with("after", next)),
                 };
                 Html(page.to_string()).into_response()
             }
@@ -229,20 +277,19 @@ impl Listing {
     }
 
     fn json(&self) -> Response {
-        let next = self.next.as_ref().map(|(_, value)| value);
-        json_answer(&json!({"items": self.table.json(), "next": next}))
+        let items = self.items.clone();
+        let items = items.unwrap_or_else(|| self.table.json().into());
+        json_answer(&json!({"items": items, "next": self.next}))
     }
 }
 
 /// The filters that are set. A list without one of them begins with its first page.
-pub fn chips<R>(visit: &Visit<R>, filters: &[Filter]) -> Vec<Chip> {
-    let set = filters
-        .iter()
-        .filter(|it| !it.label.is_empty() && !visit.query.get(it.name).is_empty());
+pub fn chips<R>(visit: &Visit<R>, filters: &[Field]) -> Vec<Chip> {
+    let set = filters.iter().filter(|it| !it.value.is_empty());
     set.map(|it| Chip {
-        label: it.label,
+        label: it.label.clone(),
         value: it.value.clone(),
-        without: visit.query.without(&[it.name, "before", "after"]),
+        without: visit.query.without(&[&it.name, "after"]),
     })
     .collect()
 }
@@ -279,7 +326,8 @@ pub fn csv(table: &Table, name: &str) -> Response {
             format!("attachment; filename=\"waybill-{name}.csv\""),
         ),
     ];
-    (headers, table.csv()).into_response()
+    let text = lists::csv(&table.columns, &table.rows);
+    (headers, text).into_response()
 }
 
 #[cfg(test)]

@@ -15,6 +15,11 @@ use axum::http::{HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
+use lists::audit::Audit;
+use lists::jobs::{FailingJobs, Jobs, Operations, RefusedDeliveries};
+use lists::orders::{HeldOrders, Orders, RepeatedBodies};
+use lists::payments::{Notifications, Payments, Subscriptions};
+use lists::providers::Found;
 use server::Crowded;
 
 use crate::Console;
@@ -23,9 +28,8 @@ use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE, SignInPage};
 use crate::identity;
 use crate::pages::{
-    audit, charts, connections, customers, dead, deliveries, endpoints, failing, held, job, keys,
-    licenses, live, now, operations, orders, pauses, payments, privacy, reconcile, refused, search,
-    secrets, subscriptions,
+    self, charts, connections, customers, dead, deliveries, endpoints, job, keys, licenses, list,
+    live, now, operations, orders, pauses, payments, privacy, reconcile, search, subscriptions,
 };
 use crate::writes;
 
@@ -53,33 +57,36 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/deliveries", page(deliveries::list))
         .route("/live", page(live::show))
         .route(LIVE_EVENTS, page(live::events))
-        .route("/orders", page(orders::list))
+        .route("/orders", page(list::<Orders>))
         .route("/orders/{order}", page(orders::show))
+        .route("/jobs", page(list::<Jobs>))
         .route("/jobs/{id}", page(job::show))
+        .route("/notifications", page(list::<Notifications>))
+        .route("/repeated", page(list::<RepeatedBodies>))
         .route("/customers/{id}", page(customers::show))
-        .route("/payments", page(payments::list))
+        .route("/payments", page(list::<Payments>))
         .route("/payments/{id}", page(payments::show))
-        .route("/subscriptions", page(subscriptions::list))
+        .route("/subscriptions", page(list::<Subscriptions>))
         .route("/subscriptions/{id}", page(subscriptions::show))
-        .route("/secrets", page(secrets::list))
+        .route("/secrets", page(pages::secrets))
         .route("/connections", page(connections::list))
         .route("/connections/add", page(connections::ask_add))
         .route("/connections/{name}", page(connections::show))
         .route("/connections/{name}/change", page(connections::ask_change))
         .route("/connections/{name}/rotate", page(connections::ask_rotate))
         .route("/connections/{name}/remove", page(connections::ask_remove))
-        .route("/failing", page(failing::list))
+        .route("/failing", page(list::<FailingJobs>))
         .route("/dead", page(dead::list))
         .route("/dead/requeue", page(dead::ask_requeue))
         .route("/dead/discard", page(dead::ask_discard))
-        .route("/operations", page(operations::list))
+        .route("/operations", page(list::<Operations>))
         .route("/operations/{id}", page(operations::show))
         .route("/pauses", page(pauses::list))
         .route("/pauses/begin", page(pauses::ask_begin))
         .route("/pauses/{id}", page(pauses::show))
-        .route("/refused", page(refused::list))
+        .route("/refused", page(list::<RefusedDeliveries>))
         .route("/reconcile", page(reconcile::list))
-        .route("/reconcile/found", page(reconcile::found))
+        .route("/reconcile/found", page(list::<Found>))
         .route("/privacy", page(privacy::list))
         .route("/privacy/enter", page(privacy::ask_enter))
         .route("/privacy/{id}", page(privacy::show))
@@ -87,7 +94,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/privacy/{id}/receipt", page(privacy::receipt))
         .route("/privacy/{id}/cancel", page(privacy::ask_cancel))
         .route("/privacy/{id}/confirm", page(privacy::ask_confirm))
-        .route("/held", page(held::list))
+        .route("/held", page(list::<HeldOrders>))
         .route("/endpoints", page(endpoints::list))
         .route("/charts", page(charts::show))
         .route("/endpoints/add", page(endpoints::ask_add))
@@ -101,7 +108,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/licenses/grant", page(licenses::ask_grant))
         .route("/licenses/{id}", page(licenses::show))
         .route("/licenses/{id}/revoke", page(licenses::ask_revoke))
-        .route("/audit", page(audit::list))
+        .route("/audit", page(list::<Audit>))
         .route("/search", page(search::show).post(search::search))
         .route("/sign-out", post(sign_out))
         .route("/jobs/{id}/discard", page(job::ask_discard))

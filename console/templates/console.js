@@ -108,8 +108,8 @@ function drag(figure, drawing, bars, under, begin, step) {
     forget();
     if (first === last || !isHere) return;
     const query = new URLSearchParams(figure.dataset.base);
-    query.set('from', new Date(begin + first * step).toISOString());
-    query.set('until', new Date(begin + (last + 1) * step).toISOString());
+    query.set('since', new Date(begin + first * step).toISOString());
+    query.set('before', new Date(begin + (last + 1) * step).toISOString());
     location.search = query;
   });
 }

@@ -12,7 +12,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("Try it", "trigger demo connect sandbox login"),
     (
         "Look at what came of it",
-        "listen orders payments ledger notifications events",
+        "listen deliveries orders payments ledger notifications events",
     ),
     (
         "Keep it running",

@@ -4,12 +4,10 @@
 // The futures of commands lie within each other, in a release build a little deeper than 128.
 #![recursion_limit = "256"]
 
-mod age;
 mod commands;
 mod help;
 mod names;
 mod table;
-mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -23,10 +21,10 @@ use platform::zone;
 use process::Misuse;
 
 use crate::commands::{
-    attention, audit, backup, completions, config, connect, connections, copy, dead, demo, doctor,
-    endpoints, events, health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man,
-    migrate, notifications, operations, orders, orgs, pauses, payments, privacy, reconcile,
-    refused, sandbox, secrets, start, trigger, users, version, worker,
+    attention, audit, backup, completions, config, connect, connections, copy, dead, deliveries,
+    demo, doctor, endpoints, events, health, identity, ingress, jobs, keys, ledger, licenses,
+    listen, login, man, migrate, notifications, operations, orders, orgs, pauses, payments,
+    privacy, reconcile, refused, sandbox, secrets, start, trigger, users, version, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -93,6 +91,9 @@ enum Command {
     /// Deliveries that were refused: why, and which setting would take them
     #[command(subcommand)]
     Refused(refused::Command),
+    /// Deliveries that were accepted, and what became of each
+    #[command(subcommand)]
+    Deliveries(deliveries::Command),
     /// Dead letters: list jobs that were given up, and run them again or discard them
     #[command(subcommand)]
     Dead(dead::Command),
@@ -269,6 +270,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,
+        Some(Command::Deliveries(command)) => deliveries::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Operations(command)) => operations::run(settings, command).await,
         Some(Command::Attention(command)) => attention::run(settings, command).await,

@@ -4,8 +4,14 @@ use std::fmt::Write as _;
 use std::io;
 
 use anyhow::Result;
+use domain::time::Timestamp;
+use lists::shown::Cell;
+use lists::{Arguments, Extent, List, Page, Room, Wanted};
+use platform::clock::Clock;
 use platform::terminal;
+use process::Misuse;
 use serde::Serialize;
+use store::sql::Db;
 use uuid::Uuid;
 
 /// The option of a command that has no other.
@@ -25,15 +31,68 @@ pub struct One {
     pub json: bool,
 }
 
-/// The options of a command that lists the newest of something.
+/// The options of a command that shows a list: its filters, how much of it, and in which form.
 #[derive(clap::Args)]
-pub struct Newest {
-    /// Show at most this many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-    pub limit: i64,
-    /// Print JSON
+pub struct Listed<L: List> {
+    #[command(flatten)]
+    pub asked: Arguments<L>,
+    /// Print JSON: `items`, and `next` for the next page
     #[arg(long)]
     pub json: bool,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+impl<L: List> Listed<L> {
+    /// Prints as many rows as are wanted, of as many pages as that takes.
+    pub async fn print(&self, db: &Db, list: &L) -> Result<()> {
+        let now = Clock::system().now();
+        let limit = self.asked.limit.unwrap_or(match L::EXTENT {
+            Extent::Whole => usize::MAX,
+            Extent::First | Extent::Pages => lists::ROWS,
+        });
+        let mut shown = Page {
+            items: Vec::new(),
+            next: self.asked.after.clone(),
+            note: None,
+        };
+        loop {
+            let wanted = Wanted {
+                after: shown.next.as_deref(),
+                limit: limit - shown.items.len(),
+                now,
+            };
+            let page = list.page(db, &self.asked.filter, wanted).await;
+            let page = page.map_err(|error| match error {
+                lists::Error::Wrong(why) => Misuse(format!("--{why}")).into(),
+                lists::Error::Database(error) => anyhow::Error::from(error),
+            })?;
+            shown.items.extend(page.items);
+            (shown.next, shown.note) = (page.next, page.note);
+            if shown.next.is_none() || shown.items.len() >= limit {
+                break;
+            }
+        }
+        if self.json {
+            return print_json(&shown);
+        }
+        if self.csv {
+            let cells = lists::cells::<L>(&shown.items);
+            let csv = lists::csv(&lists::names::<L>(), &cells);
+            return print(&csv.replace("\r\n", "\n"));
+        }
+        let make = L::MAKE.map_or(String::new(), |make| format!(" Make one:\n\n  {make}\n"));
+        let empty = format!("{}{make}\n", L::EMPTY);
+        print(&Table::of::<L>(&shown.items, now).or(&empty))?;
+        if let Some(note) = shown.note {
+            print(&format!("\n{note}\n"))?;
+        }
+        match shown.next {
+            Some(next) => print(&format!("\nThe next page: the same with\n--after {next}\n")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Rows under a heading. A line break in a cell is escaped, so what others wrote cannot look like a
@@ -47,6 +106,47 @@ impl Table {
         let mut table = Self::plain();
         table.row(heading.map(ToOwned::to_owned));
         table
+    }
+
+    /// The table of a list. Sentences come last, because they may take several lines.
+    pub fn of<L: List>(rows: &[L::Row], now: Timestamp) -> Self {
+        let columns = L::COLUMNS.iter().filter(|it| it.room != Room::Lesser);
+        let (last, first): (Vec<_>, Vec<_>) = columns.partition(|it| it.room == Room::Sentence);
+        let mut columns = [first, last].concat();
+        // What is empty in every row takes no room.
+        if !rows.is_empty() {
+            columns.retain(|it| rows.iter().any(|row| (it.cell)(row) != Cell::None));
+        }
+        let mut cells: Vec<Vec<(String, bool)>> = vec![
+            columns
+                .iter()
+                .map(|it| (it.name.to_uppercase(), false))
+                .collect(),
+        ];
+        for row in rows {
+            let row = columns.iter().map(|it| (it.cell)(row).on_terminal(now));
+            cells.push(row.collect());
+        }
+        // A column of numbers is aligned by their ends.
+        for column in 0..columns.len() {
+            let mut below = cells.iter().skip(1).map(|row| &row[column]);
+            if below.any(|(_, is_number)| *is_number) {
+                let widths = cells.iter().map(|row| length(&row[column].0));
+                let width = widths.max().unwrap_or_default();
+                for row in &mut cells {
+                    row[column].0 = format!("{:>width$}", row[column].0);
+                }
+            }
+        }
+        let texts = |row: Vec<(String, bool)>| {
+            let texts = row.into_iter();
+            texts
+                .map(|(text, _)| terminal::cell(&text).into_owned())
+                .collect()
+        };
+        Table {
+            rows: cells.into_iter().map(texts).collect(),
+        }
     }
 
     /// A table without a heading.
@@ -138,15 +238,6 @@ pub fn or_none(value: Option<impl ToString>) -> String {
 /// A text that may be empty, as a cell shows it.
 pub fn or_dash(text: &str) -> String {
     or_none(Some(text).filter(|text| !text.is_empty()))
-}
-
-/// The text with at most so many characters. `..` stands for what was cut.
-pub fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let begin: String = text.chars().take(most.saturating_sub(2)).collect();
-    format!("{begin}..")
 }
 
 /// What lies between two columns, and before the columns of further lines.

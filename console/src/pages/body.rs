@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::access::{Privacy, Reader, Visit, Write};
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::shown;
+use lists::shown;
 
 /// More bytes than this of a body are left to the command.
 const MOST: usize = 256 * 1024;

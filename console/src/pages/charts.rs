@@ -16,7 +16,7 @@ use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
-use crate::shown::{Cell, Moment, bounded};
+use lists::shown::{Cell, Moment, bounded};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// The width of a drawing, in units of its own.
@@ -242,13 +242,13 @@ pub async fn histogram(
         accepted.iter().map(|(_, count)| *count).max(),
         "",
     );
-    let base = visit.query.without(&["from", "until", "before", "done"]);
+    let base = visit.query.without(&["since", "before", "after", "done"]);
     let bar = |(at, (begin, count)): (usize, &(Timestamp, i64))| {
         let end = begin.plus(span.step);
         let is_chosen =
             from.is_none_or(|from| *begin >= from) && until.is_none_or(|until| end <= until);
         let mut query = form_urlencoded::Serializer::for_suffix(base.clone(), 1);
-        query.append_pair("from", &begin.to_string());
+        query.append_pair("since", &begin.to_string());
         Bar {
             at: at * BAR,
             height: count * HEIGHT / axis.most,
@@ -258,7 +258,7 @@ pub async fn histogram(
                 Moment(*begin).utc(),
                 bounded(*count, i64::MAX)
             ),
-            href: query.append_pair("until", &end.to_string()).finish(),
+            href: query.append_pair("before", &end.to_string()).finish(),
         }
     };
     let others = SPANS.iter().filter(|it| it.id != span.id);

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::branding::Language;
 use domain::pause::Target;
+use lists::providers::{Connections, whose};
 use operators::connections::{self as flow, Changes, Means, OVERLAP, Refused, Rotation, Wanted};
 use operators::pauses;
 use store::connections::{Overview, Side};
@@ -14,9 +16,8 @@ use store::connections::{Overview, Side};
 use crate::access::{Operator, Owner, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
-use crate::shown::Cell;
+use lists::shown::Cell;
 
 const HERE: &str = "/connections";
 /// How long a pause from the page lasts.
@@ -39,41 +40,20 @@ fn page(name: &str) -> String {
     format!("{HERE}/{name}")
 }
 
-fn whose(it: &Overview) -> String {
-    match it.side {
-        Side::Storefront => it.shops.join(", "),
-        Side::Payment => it.account.clone().unwrap_or_default(),
-    }
-}
-
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let verified = |it: &Overview| it.secrets.iter().filter_map(|it| it.verified_at).max();
-    let table = all(&visit).await?.table(&[
-        ("Connection", &|it| {
-            Cell::link(it.name.as_str(), page(&it.name))
-        }),
-        ("Provider", &|it| Cell::text(it.provider.as_str())),
-        ("Shop or account", &|it| Cell::text(whose(it))),
-        ("API", &|it| Cell::maybe(it.api_url.as_deref())),
-        ("Verified last", &|it| Cell::maybe_time(verified(it))),
-        ("State", &|it| Cell::text(it.state.as_str())),
-    ]);
-    let listing = Listing {
-        here: HERE,
-        title: "Connections",
-        about: "The providers that are connected, each with its own secret, beside those that the settings name.",
-        command: "waybill connections list".to_owned(),
-        table,
-        acts: vec![Act::of(
-            &visit,
-            Role::Owner,
-            "Connect another shop, or another account of a payment provider.",
-            Button::asks("Add a connection", format!("{HERE}/add")),
-            "waybill connections add NAME --provider P --shop DOMAIN --secret-file F".to_owned(),
-        )],
-        empty: "There is no connection but those of the settings.",
-        ..Listing::default()
+    let config = visit.config();
+    let list = Connections {
+        keys: config.secrets_keys.clone(),
+        public_url: config.public_url.clone(),
     };
+    let mut listing = listing::read(&visit, &list).await?.listing;
+    listing.acts = vec![Act::of(
+        &visit,
+        Role::Owner,
+        "Connect another shop, or another account of a payment provider.",
+        Button::asks("Add a connection", format!("{HERE}/add")),
+        "waybill connections add NAME --provider P --shop DOMAIN --secret-file F".to_owned(),
+    )];
     Ok(listing.answer(&visit))
 }
 

@@ -1,6 +1,7 @@
 //! One customer of a shop, without personal data: the orders, what happened to them, and the requests about the data.
 
 use axum::response::Response;
+use lists::people::PrivacyRequests;
 use store::customers;
 use store::orders::whose;
 use store::privacy_requests;
@@ -8,10 +9,10 @@ use store::story::{MOST_ORDERS, Story};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::Rows as _;
+use crate::listing::{Rows as _, Table};
 use crate::pages::object::{self, Object};
-use crate::pages::{PAGE_ROWS, payments, privacy};
-use crate::shown::{self, Cell};
+use crate::pages::{PAGE_ROWS, payments};
+use lists::shown::{self, Cell};
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let unknown = Error::Unknown("customer");
@@ -60,7 +61,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         chains: object::chains(&visit, &story.jobs, &story.events).await?,
         tables: object::filled([
             ("Orders", bought),
-            ("Privacy requests", privacy::table(&requests)),
+            ("Privacy requests", Table::of::<PrivacyRequests>(&requests)),
         ]),
         note: (orders.len() > MOST_ORDERS || story.is_cut()).then(|| {
             format!(

@@ -1,100 +1,57 @@
 //! Dead jobs, those that died last first. And how all of a list are run again or discarded: a page says how
 //! many they are and asks, and an operation does it.
 
+use crate::listing::{self, Read};
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::job::State;
 use domain::time::Timestamp;
+use lists::jobs::DeadJobs;
 use operators::jobs::as_ended;
 use operators::operations as flow;
 use process::Parts;
 use store::jobs::ended::{self, Filter};
 use store::jobs::operate::{Action, carry_out};
-use store::jobs::{self, LOOKED_THROUGH, Summary};
+use store::jobs::{self, Summary};
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::listing::{Chosen, Listing, Rows as _, Table};
+use crate::listing::{Chosen, Rows as _, Table};
 
-use crate::pages::deliveries::field;
-use crate::pages::{PAGE, cursor, from_cursor};
-use crate::shown::{Cell, bounded, quoted};
+use lists::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let filter = filter(&visit.query)?;
-    let after = cursor(&visit.query)?;
-    let page = ended::page(visit.db(), &filter, after, PAGE).await?;
-    let mut table = page
-        .rows
-        .table(&[
-            ("Died", &|job| Cell::maybe_time(job.finished_at)),
-            ("Kind", &|job| Cell::text(job.kind.as_str())),
-            ("Last error", &|job| Cell::maybe(job.last_error.as_deref())),
-            ("Attempts", &|job| Cell::Number(job.attempts)),
-            ("About", &|job| Cell::maybe(job.object_id.as_deref())),
-            ("Shop", &|job| Cell::maybe(job.shop.as_deref())),
-            ("Job", &|job| Cell::job(job.id)),
-        ])
-        .lesser(&["Attempts"]);
+    let Read {
+        mut listing,
+        filter: given,
+        rows,
+    } = listing::read(&visit, &DeadJobs).await?;
     if visit.may(Role::Operator) {
-        let chosen = page.rows.iter();
         let seen = |job: &Summary| {
             job.finished_at
                 .map_or_else(String::new, |at| at.0.to_string())
         };
-        table.chosen = chosen
+        let chosen = rows.iter();
+        listing.table.chosen = chosen
             .map(|job| (format!("{CHOSEN}{}", job.id), seen(job)))
             .collect();
     }
-    let note = page.is_cut.then(|| {
-        let most = bounded(LOOKED_THROUGH, i64::MAX);
-        format!("At most {most} dead jobs are looked through for one page; older ones are on the next page.")
-    });
-    let is_empty = page.rows.is_empty() && page.next.is_none();
-    let listing = Listing {
-        here: "/dead",
-        title: "Dead jobs",
-        about: "Jobs that were given up, those that died last first. Mend what they died of, then run them \
-                again.",
-        command: "waybill dead list".to_owned(),
-        filters: vec![
-            field(
-                "queue",
-                "Queue",
-                filter.queue.map_or("", |it| it.into_str()),
-                &["orders", "payments", "privacy", "endpoints"],
-            ),
-            field("kind", "Kind, with * for any text", &filter.kind, &[]),
-            field("shop", "Shop", &filter.shop, &[]),
-            field("connection", "Connection", &filter.connection, &[]),
-            field("error", "Part of the error", &filter.error, &[]),
+    let filter = given.at(visit.now());
+    let is_empty = rows.is_empty() && listing.next.is_none();
+    // An operation takes what died until the moment of its question, and not less.
+    if !is_empty && !given.is_of_time() {
+        listing.acts = acts(&visit, &filter);
+    }
+    let query = query(&filter);
+    listing.chosen = Some(Chosen {
+        buttons: vec![
+            (format!("/dead/chosen/requeue?{query}"), "Requeue"),
+            (format!("/dead/chosen/discard?{query}"), "Discard .."),
         ],
-        table,
-        acts: if is_empty {
-            Vec::new()
-        } else {
-            acts(&visit, &filter)
-        },
-        chosen: Some(Chosen {
-            buttons: vec![
-                (
-                    format!("/dead/chosen/requeue?{}", query(&filter)),
-                    "Requeue",
-                ),
-                (
-                    format!("/dead/chosen/discard?{}", query(&filter)),
-                    "Discard ..",
-                ),
-            ],
-        }),
-        empty: "No dead job matches.",
-        note,
-        next: page.next.map(from_cursor),
-        ..Listing::default()
-    };
+    });
     Ok(listing.answer(&visit))
 }
 

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::endpoint::{ROTATION, State};
 use domain::event::Pattern;
 use domain::time::Timestamp;
+use lists::providers::{Endpoints, types};
 use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
 use providers::endpoints::Sender;
 use store::endpoints::{self, Endpoint};
@@ -17,50 +19,27 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question, Secret};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
-use crate::shown::{self, Cell};
+use lists::shown::{self, Cell};
 
 /// How long a test event may take. The page is answered before its deadline.
 const TEST: Duration = Duration::from_secs(8);
 const HERE: &str = "/endpoints";
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let table = endpoints::list(visit.db()).await?.table(&[
-        ("Address", &|it| Cell::text(it.url.as_str())),
-        ("State", &|it| shown::state(it.state.into_str())),
-        ("Last accepted", &|it| Cell::maybe_time(it.delivered_at)),
-        ("Failing since", &|it| Cell::maybe_time(it.failing_since)),
-        ("Failures", &|it| Cell::Number(it.failures)),
-        ("Last error", &|it| Cell::maybe(it.last_error.as_deref())),
-        ("Endpoint", &|it| Cell::link(it.id.to_string(), page(it.id))),
-    ]);
-    let listing = Listing {
-        here: HERE,
-        title: "Endpoints",
-        about: "The addresses of your own systems to which events are sent.",
-        command: "waybill endpoints list".to_owned(),
-        table,
-        acts: vec![Act::of(
-            &visit,
-            Role::Operator,
-            "Send events to another address from now on.",
-            Button::asks("Add an endpoint", "/endpoints/add".to_owned()),
-            "waybill endpoints add URL".to_owned(),
-        )],
-        empty: "There is no endpoint.",
-        ..Listing::default()
-    };
+    let mut listing = listing::read(&visit, &Endpoints).await?.listing;
+    listing.acts = vec![Act::of(
+        &visit,
+        Role::Operator,
+        "Send events to another address from now on.",
+        Button::asks("Add an endpoint", "/endpoints/add".to_owned()),
+        "waybill endpoints add URL".to_owned(),
+    )];
     Ok(listing.answer(&visit))
 }
 
 fn page(id: Uuid) -> String {
     format!("{HERE}/{id}")
-}
-
-fn types(endpoint: &Endpoint) -> String {
-    let types: Vec<&str> = endpoint.types.iter().map(Pattern::as_str).collect();
-    types.join(", ")
 }
 
 /// The endpoint that a path names.

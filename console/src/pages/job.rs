@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::listing::Table;
 use crate::pages::body::Body;
 use crate::pages::object::{self, Object};
-use crate::shown::{self, Cell};
+use lists::shown::{self, Cell};
 
 /// How many jobs and events of one trace are shown.
 const MOST: i64 = 100;

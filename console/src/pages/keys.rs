@@ -1,9 +1,11 @@
 //! API keys: which there are and what each opens, and how one is made and revoked. A key itself is shown on the
 //! answer that makes it alone.
 
+use crate::listing;
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::{self, Role, Scope, State};
+use lists::people::{Keys, key_state};
 use operators::api_keys::{self as flow, MOST_DAYS, Refused, WantedKey};
 use store::api_keys::{self, ApiKeyEntry};
 use uuid::Uuid;
@@ -12,86 +14,25 @@ use crate::access::{Owner, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Question, Secret};
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::listing::{Listing, Rows as _};
-use crate::pages::deliveries::field;
 use crate::pages::object::Object;
-use crate::shown::Cell;
+use lists::shown::Cell;
 
 const HERE: &str = "/keys";
-const MOST: usize = 500;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let wanted = visit.query.get("state").to_owned();
-    let mut keys = api_keys::list(visit.db(), visit.now()).await?;
-    keys.retain(|key| match wanted.as_str() {
-        "" => key.state == State::Active,
-        "all" => true,
-        state => key.state.into_str() == state,
-    });
-    let is_cut = keys.len() > MOST;
-    keys.truncate(MOST);
-    let table = keys
-        .table(&[
-            ("Name", &|it| Cell::text(it.name.as_str())),
-            ("State", &|it| state(it.state)),
-            ("Scopes", &|it| Cell::text(scopes(it))),
-            ("Shops", &|it| Cell::text(shops(it))),
-            ("Created", &|it| Cell::time(it.created_at)),
-            ("Expires", &|it| Cell::maybe_time(it.expires_at)),
-            ("Last used", &|it| Cell::maybe_time(it.last_used_at)),
-            ("Key", &|it| Cell::link(it.id.to_string(), page(it.id))),
-        ])
-        .lesser(&["Created"]);
-    let listing = Listing {
-        here: HERE,
-        title: "Keys",
-        about: "With a key, programs use the API and people sign in to the console. The key itself is stored \
-                nowhere.",
-        command: match wanted.as_str() {
-            "" => "waybill keys list".to_owned(),
-            _ => "waybill keys list --all".to_owned(),
-        },
-        filters: vec![field(
-            "state",
-            "State",
-            &wanted,
-            &["all", "expired", "revoked"],
-        )],
-        table,
-        acts: vec![Act::of(
-            &visit,
-            Role::Owner,
-            "Give each person and each program a key of its own.",
-            Button::asks("Make a key", format!("{HERE}/create")),
-            "waybill keys create NAME --scope SCOPE".to_owned(),
-        )],
-        empty: "There is no such key.",
-        note: is_cut.then(|| format!("These are the newest {MOST}. The command lists all.")),
-        ..Listing::default()
-    };
+    let mut listing = listing::read(&visit, &Keys).await?.listing;
+    listing.acts = vec![Act::of(
+        &visit,
+        Role::Owner,
+        "Give each person and each program a key of its own.",
+        Button::asks("Make a key", format!("{HERE}/create")),
+        "waybill keys create NAME --scope SCOPE".to_owned(),
+    )];
     Ok(listing.answer(&visit))
 }
 
 fn page(id: Uuid) -> String {
     format!("{HERE}/{id}")
-}
-
-fn state(state: State) -> Cell {
-    let class = match state {
-        State::Active => "good",
-        State::Expired | State::Revoked => "plain",
-    };
-    Cell::State(class, state.into_str().to_owned())
-}
-
-fn scopes(key: &ApiKeyEntry) -> String {
-    let [scopes, _] = key.rights.in_words();
-    scopes
-}
-
-fn shops(key: &ApiKeyEntry) -> String {
-    let [_, shops] = key.rights.in_words();
-    shops
 }
 
 fn account(key: &ApiKeyEntry) -> Cell {
@@ -113,14 +54,15 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         let what = "Revoke it at once and for good. A page asks first.";
         acts.push(act(what, "Revoke", "revoke", true));
     }
+    let [scopes, shops] = it.rights.in_words();
     let object = Object {
         here: HERE,
         kind: "Key",
         title: it.name.clone(),
         facts: vec![
-            ("State", state(it.state)),
-            ("Scopes", Cell::text(scopes(&it))),
-            ("Shops", Cell::text(shops(&it))),
+            ("State", key_state(it.state)),
+            ("Scopes", Cell::text(scopes)),
+            ("Shops", Cell::text(shops)),
             ("Account", account(&it)),
             ("Created", Cell::time(it.created_at)),
             ("Expires", Cell::maybe_time(it.expires_at)),
@@ -222,6 +164,7 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
 
 pub async fn ask_revoke(visit: Visit<Owner>) -> Result<Response, Error> {
     let it = named(&visit).await?;
+    let [scopes, _] = it.rights.in_words();
     let question = Question {
         here: HERE,
         title: format!("Revoke the key {} for good?", it.name),
@@ -230,8 +173,8 @@ pub async fn ask_revoke(visit: Visit<Owner>) -> Result<Response, Error> {
              with which you signed in, this is your last act.",
         ],
         facts: vec![
-            ("State", state(it.state)),
-            ("Scopes", Cell::text(scopes(&it))),
+            ("State", key_state(it.state)),
+            ("Scopes", Cell::text(scopes)),
             ("Last used", Cell::maybe_time(it.last_used_at)),
         ],
         to: Some(format!("{}/revoke", page(it.id))),

@@ -3,72 +3,45 @@
 
 use std::time::Duration;
 
+use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::license::{LicenseId, Tier};
 use domain::time::Timestamp;
+use lists::people::{self, Licenses, ListedLicense};
 use operators::licenses::{self as flow, Change, Outcome, Refused, To, Wanted, When};
 use store::licenses::{self, License};
 use store::users::Named;
-use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _, Table};
-use crate::pages::PAGE_ROWS;
 use crate::pages::object::Object;
-use crate::shown::{self, Cell};
+use lists::shown::Cell;
 
 const HERE: &str = "/licenses";
 const MOST_DAYS: u64 = 36_500;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let before = visit.query.maybe("before")?.unwrap_or(Uuid::max());
-    let all = licenses::page(visit.db(), before, PAGE_ROWS).await?;
-    let is_full = i64::try_from(all.len()).is_ok_and(|rows| rows == PAGE_ROWS);
-    let next = all.last().filter(|_| is_full).map(|it| it.id.to_string());
-    let listing = Listing {
-        here: HERE,
-        title: "Licences",
-        about: "The newest first, also those that are over. A person is named by the number of the account.",
-        command: "waybill licenses list --all".to_owned(),
-        table: table(&visit, &all),
-        acts: vec![Act::of(
-            &visit,
-            Role::Operator,
-            "Give a person or an organization a tier.",
-            Button::asks("Grant a licence", format!("{HERE}/grant")),
-            "waybill licenses grant --tier TIER".to_owned(),
-        )],
-        empty: "There is no licence.",
-        next: next.map(|id| ("before", id)),
-        ..Listing::default()
+    let list = Licenses {
+        grace: visit.license_grace(),
+        has_logins: false,
     };
+    let mut listing = listing::read(&visit, &list).await?.listing;
+    listing.acts = vec![Act::of(
+        &visit,
+        Role::Operator,
+        "Give a person or an organization a tier.",
+        Button::asks("Grant a licence", format!("{HERE}/grant")),
+        "waybill licenses grant --tier TIER".to_owned(),
+    )];
     Ok(listing.answer(&visit))
 }
 
-pub fn table<R>(visit: &Visit<R>, licenses: &[License]) -> Table {
-    let when = when(visit);
-    licenses.table(&[
-        ("Granted", &|it| Cell::time(it.granted_at)),
-        ("Tier", &|it| Cell::text(it.tier.to_string())),
-        ("State", &|it| state(it, when)),
-        ("Of", &|it| Cell::text(owner(it, when.now))),
-        ("Until", &|it| Cell::maybe_time(it.expires_at)),
-        ("Subscription", &|it| subscription(it)),
-        ("Licence", &|it| Cell::link(it.id.to_string(), page(it.id))),
-    ])
-}
-
-fn subscription(license: &License) -> Cell {
-    let id = license.subscription_id.as_deref();
-    id.map_or(Cell::None, |id| {
-        Cell::link(
-            license.paid_by().unwrap_or_default(),
-            shown::subscription(id),
-        )
-    })
+/// Of a person the number of the account alone is shown, and never the login.
+pub fn listed<R>(visit: &Visit<R>, mut license: License) -> ListedLicense {
+    license.user = None;
+    ListedLicense::of(license, when(visit))
 }
 
 fn when<R>(visit: &Visit<R>) -> When {
@@ -82,26 +55,6 @@ fn page(id: LicenseId) -> String {
     format!("{HERE}/{id}")
 }
 
-fn state(license: &License, when: When) -> Cell {
-    let class = match when.status(license) {
-        "active" => "good",
-        "suspended" => "open",
-        _ => "plain",
-    };
-    Cell::State(class, when.state(license))
-}
-
-fn owner(license: &License, now: Timestamp) -> String {
-    match (&license.org, license.provider_id) {
-        (Some(org), _) => format!("organization {org}"),
-        (None, Some(id)) => format!("account {id}"),
-        (None, None) if license.is_unclaimable(now) => {
-            "somebody who never logged in; nobody can claim it".to_owned()
-        }
-        (None, None) => "somebody who has not logged in yet".to_owned(),
-    }
-}
-
 async fn named<R>(visit: &Visit<R>) -> Result<License, Error> {
     let id = visit.id()?;
     let found = licenses::show(visit.db(), id).await?;
@@ -109,27 +62,29 @@ async fn named<R>(visit: &Visit<R>) -> Result<License, Error> {
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let it = named(&visit).await?;
-    let when = when(&visit);
-    let grace = it.candidate(when.grace).and_then(|one| one.grace_until());
+    let it = listed(&visit, named(&visit).await?);
+    let id = it.license.id;
     let object = Object {
         here: HERE,
         kind: "Licence",
-        title: format!("{} of {}", it.tier, owner(&it, when.now)),
+        title: format!("{} of {}", it.license.tier, it.owner),
         facts: vec![
-            ("State", state(&it, when)),
-            ("Tier", Cell::text(it.tier.to_string())),
-            ("Of", Cell::text(owner(&it, when.now))),
-            ("Until", Cell::maybe_time(it.expires_at)),
-            ("With grace until", Cell::maybe_time(grace)),
-            ("Can be claimed until", Cell::maybe_time(it.claimable_until)),
-            ("Subscription", subscription(&it)),
-            ("Granted", Cell::time(it.granted_at)),
-            ("Changed", Cell::time(it.updated_at)),
-            ("Revoked", Cell::maybe_time(it.revoked_at)),
-            ("Licence", Cell::code(it.id.to_string())),
+            ("State", people::license_state(&it)),
+            ("Tier", Cell::text(it.license.tier.to_string())),
+            ("Of", Cell::text(it.owner.as_str())),
+            ("Until", Cell::maybe_time(it.license.expires_at)),
+            ("With grace until", Cell::maybe_time(it.grace_until)),
+            (
+                "Can be claimed until",
+                Cell::maybe_time(it.license.claimable_until),
+            ),
+            ("Subscription", people::subscription(&it.license)),
+            ("Granted", Cell::time(it.license.granted_at)),
+            ("Changed", Cell::time(it.license.updated_at)),
+            ("Revoked", Cell::maybe_time(it.license.revoked_at)),
+            ("Licence", Cell::code(id.to_string())),
         ],
-        acts: acts(&visit, &it),
+        acts: acts(&visit, &it.license),
         commands: vec![("List all", "waybill licenses list --all".to_owned())],
         ..Object::default()
     };
@@ -260,22 +215,22 @@ pub async fn resume(write: Write<Operator>) -> Result<Response, Error> {
 }
 
 pub async fn ask_revoke(visit: Visit<Operator>) -> Result<Response, Error> {
-    let it = named(&visit).await?;
-    let when = when(&visit);
+    let it = listed(&visit, named(&visit).await?);
+    let id = it.license.id;
     let question = Question {
         here: HERE,
         title: "Revoke this licence for good?".to_owned(),
         about: vec!["It counts no more within ten seconds, and cannot be resumed."],
         facts: vec![
-            ("Of", Cell::text(owner(&it, when.now))),
-            ("Tier", Cell::text(it.tier.to_string())),
-            ("State", shown::state(when.status(&it))),
-            ("Until", Cell::maybe_time(it.expires_at)),
+            ("Of", Cell::text(it.owner.as_str())),
+            ("Tier", Cell::text(it.license.tier.to_string())),
+            ("State", people::license_state(&it)),
+            ("Until", Cell::maybe_time(it.license.expires_at)),
         ],
-        to: Some(format!("{}/revoke", page(it.id))),
+        to: Some(format!("{}/revoke", page(id))),
         label: "Revoke it for good",
-        back: page(it.id),
-        command: format!("waybill licenses revoke {}", it.id),
+        back: page(id),
+        command: format!("waybill licenses revoke {id}"),
         ..Question::default()
     };
     Ok(question.answer(&visit))

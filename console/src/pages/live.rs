@@ -12,6 +12,9 @@ use axum::http::HeaderName;
 use axum::response::sse::Event;
 use axum::response::{Html, IntoResponse, Response};
 use domain::job::JobId;
+use lists::jobs::Deliveries;
+use lists::shown::Cell;
+use lists::{Field, List as _};
 use serde_json::{Value, json};
 use server::deliveries::{Line, Listener, Live, Message, fits};
 use server::sse::{self, Next};
@@ -24,8 +27,6 @@ use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
-use crate::pages::{PAGE, deliveries};
-use crate::shown::Cell;
 
 /// The pause between two looks at the database while somebody watches.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -61,7 +62,7 @@ impl Default for Watched {
 #[template(path = "live.html")]
 struct LivePage<'a> {
     frame: Frame<'a>,
-    filters: &'a [listing::Filter],
+    filters: &'a [Field],
     chips: Vec<listing::Chip>,
     table: &'a Table,
     rows: usize,
@@ -70,19 +71,20 @@ struct LivePage<'a> {
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let filter = deliveries::filter(&visit)?;
-    let page = arrived::page(visit.db(), &filter, JobId::max(), PAGE).await?;
-    let mut table = deliveries::table(&page.rows);
-    table.is_whole = true;
-    if let Some(answer) = listing::in_format(&visit, &table, "/live") {
-        return Ok(answer);
+    let mut listing = listing::read(&visit, &Deliveries).await?.listing;
+    if !visit.query.get("format").is_empty() {
+        return Ok(listing.answer(&visit));
     }
-    let filters = deliveries::filters(&filter);
+    // What comes has come now.
+    listing
+        .filters
+        .retain(|it| !["since", "before"].contains(&it.name.as_str()));
+    listing.table.is_whole = true;
     let page = LivePage {
         frame: Frame::of(&visit, "/live"),
-        chips: listing::chips(&visit, &filters),
-        filters: &filters,
-        table: &table,
+        chips: listing::chips(&visit, &listing.filters),
+        filters: &listing.filters,
+        table: &listing.table,
         rows: ROWS,
         query: visit.query.with("format", ""),
     };
@@ -102,7 +104,8 @@ pub async fn events(mut visit: Visit<Reader>) -> Result<Response, Error> {
     let ready = timeout(FIRST_LOOK, listener.ready()).await;
     ready.map_err(|_| Error::Late)?;
     let mut visit = visit.take_turn().await;
-    let filter = deliveries::filter(&visit)?;
+    let asked = listing::asked::<Deliveries, _>(&visit)?;
+    let filter = asked.arguments.filter.at(visit.now());
     let page = arrived::page(visit.db(), &filter, JobId::max(), ROWS).await?;
     visit.give_turn_back();
     let last = visit.header(&LAST_EVENT_ID);
@@ -174,7 +177,8 @@ impl EventStream {
             let gone = job.filter(|_| !self.filter.state.is_empty())?;
             return Some(sse::event("gone", &json!({"job": gone})));
         }
-        let cells: Vec<Value> = deliveries::row(line).iter().map(Cell::parts).collect();
+        let columns = Deliveries::COLUMNS.iter();
+        let cells: Vec<Value> = columns.map(|it| (it.cell)(line).parts()).collect();
         self.newest = line.job.map_or(self.newest, |job| self.newest.max(job));
         let row = sse::event("row", &json!({"job": job, "cells": cells}));
         Some(if self.newest.is_nil() {

@@ -27,7 +27,7 @@ use crate::frame::Frame;
 use crate::known::Counts;
 use crate::listing::{self, Rows as _, Table};
 use crate::pages::charts::{self, Part};
-use crate::shown::{Cell, Moment, bounded, escaped};
+use lists::shown::{Cell, Moment, bounded, escaped};
 
 /// Where counting stops.
 const MOST: i64 = backlog::MOST;

@@ -18,7 +18,7 @@ use crate::act::Act;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
 use crate::pages::body::Body;
-use crate::shown::{self, Cell, Moment};
+use lists::shown::{self, Cell, Moment};
 
 #[derive(Default)]
 pub struct Object {

@@ -3,64 +3,18 @@
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::time::Timestamp;
+use lists::jobs::{operation_state, what};
 use store::bulk_operations::{self, Change, Operation, State};
-use store::jobs::operate::Action;
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Done};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
-use crate::shown::{Cell, bounded};
-
-const MOST: i64 = 100;
-
-pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let table = bulk_operations::list(visit.db(), MOST).await?.table(&[
-        ("Confirmed", &|it| Cell::time(it.created_at)),
-        ("What", &|it| Cell::text(what(it.action))),
-        ("State", &|it| state(it.state)),
-        ("Found", &|it| it.found.map_or(Cell::None, Cell::Number)),
-        ("Done", &|it| Cell::Number(it.done)),
-        ("Passed over", &|it| Cell::Number(it.passed_over)),
-        ("Refused", &|it| Cell::Number(it.refused)),
-        ("By", &|it| Cell::text(it.actor.as_str())),
-        ("Operation", &|it| {
-            Cell::link(it.id.to_string(), page(it.id))
-        }),
-    ]);
-    let listing = Listing {
-        here: "/operations",
-        title: "Operations",
-        about: "Dead jobs that are requeued or discarded together, the newest first. To begin one, choose \
-                the dead jobs by the filters of their list.",
-        command: "waybill operations list".to_owned(),
-        table,
-        empty: "There was no operation yet.",
-        ..Listing::default()
-    };
-    Ok(listing.answer(&visit))
-}
+use lists::shown::{Cell, bounded};
 
 fn page(id: Uuid) -> String {
     format!("/operations/{id}")
-}
-
-fn what(action: Action) -> &'static str {
-    match action {
-        Action::Requeue => "Requeue",
-        Action::Discard => "Discard",
-    }
-}
-
-fn state(state: State) -> Cell {
-    let class = match state {
-        State::Waiting | State::Running => "open",
-        State::Done => "good",
-        State::Stopped | State::Undone => "plain",
-    };
-    Cell::State(class, state.to_string())
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -76,7 +30,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         kind: "Operation",
         title: format!("{} dead jobs", what(it.action)),
         facts: vec![
-            ("State", state(it.state)),
+            ("State", operation_state(it.state)),
             ("Found", it.found.map_or(Cell::None, Cell::Number)),
             ("Done", Cell::Number(it.done)),
             (

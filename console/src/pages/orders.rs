@@ -2,7 +2,7 @@
 //! events, its payments with their books, and the privacy requests of its customer.
 
 use axum::response::Response;
-use store::orders::list::{self, Cursor};
+use lists::people::PrivacyRequests;
 use store::orders::view::{Order, Successor};
 use store::orders::whose;
 use store::story::{self, Meant, Story};
@@ -11,67 +11,13 @@ use store::{ledger, privacy_requests};
 use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::listing::{Listing, Rows as _, Table};
-use crate::pages::deliveries::field;
 use crate::pages::object::{self, Object};
-use crate::pages::{PAGE, payments, privacy};
-use crate::shown::{self, Cell};
+use crate::pages::payments;
+use lists::shown::{self, Cell};
 
 /// The most payments whose books are shown.
 pub const MOST_BOOKS: usize = 5;
 const MOST_REQUESTS: i64 = 20;
-
-pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let given = |name| Some(visit.query.get(name).to_owned()).filter(|text| !text.is_empty());
-    let filter = list::Filter {
-        shops: given("shop").map(|shop| vec![shop.to_ascii_lowercase()]),
-        name: given("name"),
-        ..list::Filter::default()
-    };
-    let after: Option<Cursor> = visit.query.maybe("after")?;
-    let page = list::page(visit.db(), &filter, after.as_ref(), PAGE).await?;
-    let table = page
-        .orders
-        .table(&[
-            ("Ordered", &|it| Cell::maybe_time(it.created_at)),
-            ("Name", &|it| Cell::maybe(it.name.as_deref())),
-            ("Order", &|it| {
-                Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id))
-            }),
-            ("Total", &|it| {
-                shown::amount(it.total_price.as_deref(), it.currency.as_deref())
-            }),
-            ("Paid", &|it| {
-                shown::maybe_state(it.financial_status.as_deref())
-            }),
-            ("Fulfilment", &|it| {
-                let fulfillment = it.fulfillment.as_ref().map(|it| it.state.as_str());
-                shown::maybe_state(it.cancelled_at.map_or(fulfillment, |_| Some("cancelled")))
-            }),
-            ("Shop", &|it| Cell::text(it.shop.as_str())),
-            ("Changed", &|it| Cell::time(it.updated_at)),
-        ])
-        .lesser(&["Changed"]);
-    let listing = Listing {
-        here: "/orders",
-        title: "Orders",
-        about: "The newest first.",
-        command: "waybill orders list".to_owned(),
-        filters: vec![
-            field(
-                "name",
-                "Name",
-                filter.name.as_deref().unwrap_or_default(),
-                &[],
-            ),
-            field("shop", "Shop", visit.query.get("shop"), &[]),
-        ],
-        table,
-        empty: "No order matches.",
-        next: page.next.map(|next| ("after", next.to_string())),
-        ..Listing::default()
-    };
-    Ok(listing.answer(&visit))
-}
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let given = visit.path("order");
@@ -140,7 +86,7 @@ async fn one(visit: &Visit<Reader>, order: &Order) -> Result<Response, Error> {
         ("Parcels", parcels(order)),
         (
             "Privacy requests of its customer",
-            privacy::table(&requests),
+            Table::of::<PrivacyRequests>(&requests),
         ),
     ];
     let id = order.id;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::attention::Condition;
 use domain::job::Queue;
 use domain::pause::{LONGEST, Provider, Scope, Target};
+use lists::jobs::Pauses;
 use operators::pauses::{self as flow, Refused};
 use store::pauses;
 use uuid::Uuid;
@@ -14,38 +16,20 @@ use uuid::Uuid;
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _};
 use crate::pages::object::Object;
-use crate::shown::Cell;
+use lists::shown::Cell;
 
 const HERE: &str = "/pauses";
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let table = pauses::in_force(visit.db(), visit.now()).await?.table(&[
-        ("What", &|it| Cell::text(it.target.scope().into_str())),
-        ("Name", &|it| Cell::text(it.target.name())),
-        ("Until", &|it| Cell::time(it.until)),
-        ("Begun", &|it| Cell::time(it.begun_at)),
-        ("By", &|it| Cell::text(it.actor.as_str())),
-        ("Pause", &|it| Cell::link(it.id.to_string(), page(it.id))),
-    ]);
-    let listing = Listing {
-        here: HERE,
-        title: "Pauses",
-        about: "What operators have paused. Deliveries are accepted all the same. Their jobs wait, and go on by \
-                themselves when the pause ends.",
-        command: "waybill pauses list".to_owned(),
-        table,
-        acts: vec![Act::of(
-            &visit,
-            Role::Operator,
-            "Let a queue, calls to a provider, a shop, or the notification of a condition wait.",
-            Button::asks("Pause something", format!("{HERE}/begin")),
-            "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
-        )],
-        empty: "Nothing is paused.",
-        ..Listing::default()
-    };
+    let mut listing = listing::read(&visit, &Pauses).await?.listing;
+    listing.acts = vec![Act::of(
+        &visit,
+        Role::Operator,
+        "Let a queue, calls to a provider, a shop, or the notification of a condition wait.",
+        Button::asks("Pause something", format!("{HERE}/begin")),
+        "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
+    )];
     Ok(listing.answer(&visit))
 }
 

@@ -3,47 +3,18 @@
 
 use axum::response::Response;
 use domain::money::decimal;
-use store::payments::{self, Filter, Summary};
+use store::payments;
 use store::story::Story;
 use store::{ledger, notifications, payment_retries};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _, Table};
+use crate::listing::{Rows as _, Table};
 use crate::pages::PAGE_ROWS;
 use crate::pages::object::{self, Object};
-use crate::shown::{self, Cell};
+use lists::shown::{self, Cell};
 
 const HERE: &str = "/payments";
-const MOST: i64 = 500;
-
-pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let all = payments::list(visit.db(), &Filter::default(), MOST).await?;
-    let amount = |minor, it: &Summary| Cell::text(decimal(minor, &it.currency));
-    let table = all.table(&[
-        ("Changed", &|it| Cell::time(it.updated_at)),
-        ("State", &|it| shown::state(it.state.as_str())),
-        ("Amount", &|it| amount(it.amount_minor, it)),
-        ("Received", &|it| amount(it.received_minor, it)),
-        ("Refunded", &|it| amount(it.refunded_minor, it)),
-        ("Currency", &|it| Cell::text(it.currency.as_str())),
-        ("Agreement", &|it| Cell::maybe(it.pact_id.as_deref())),
-        ("Payment", &|it| {
-            Cell::link(it.id.as_str(), shown::payment(&it.id))
-        }),
-    ]);
-    let listing = Listing {
-        here: HERE,
-        title: "Payments",
-        about: "Those that changed last come first.",
-        command: "waybill payments list".to_owned(),
-        table,
-        empty: "There is no payment.",
-        note: cut_note(all.len(), MOST),
-        ..Listing::default()
-    };
-    Ok(listing.answer(&visit))
-}
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let (db, id) = (visit.db(), visit.path("id"));
@@ -93,13 +64,6 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         ..Object::default()
     };
     Ok(object.answer(&visit))
-}
-
-/// What a list says that has only the rows that changed last.
-pub fn cut_note(rows: usize, most: i64) -> Option<String> {
-    let is_cut = i64::try_from(rows).is_ok_and(|rows| rows == most);
-    is_cut
-        .then(|| format!("These are the {most} that changed last. Search for others by their ids."))
 }
 
 /// Said where only the newest were read.

@@ -2,18 +2,18 @@
 //! one: it is tried again, it is decided whom it means, its export is fetched, and the erasure of a shop is
 //! cancelled or confirmed.
 
+use crate::listing;
 use askama::Template;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::{Decided, Held, State, Topic};
 use domain::time::{Timestamp, age};
+use lists::people::{PrivacyRequests, customer};
 use operators::advice;
 use operators::privacy_requests::{self as flow, ByHand, NotEntered, Place};
 use providers::exports::Exports;
-use store::privacy_requests::{
-    self, ActionRefused, Export, Filter, History, RequestEntry, Undecided,
-};
+use store::privacy_requests::{self, ActionRefused, Export, History, RequestEntry, Undecided};
 use store::sql::Db;
 use uuid::Uuid;
 
@@ -21,90 +21,20 @@ use crate::access::{Privacy, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::listing::{Listing, Rows as _, Table};
-use crate::pages::deliveries::field;
+use crate::listing::Rows as _;
 use crate::pages::object::Object;
-use crate::shown::{self, Cell};
-
-const MOST: i64 = 500;
+use lists::shown::{self, Cell};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let word = visit.query.get("state").to_owned();
-    let state: Option<State> = match word.as_str() {
-        "" | "open" | "all" => None,
-        text => Some(text.parse().map_err(|_| Error::Fields)?),
-    };
-    let shop = visit.query.get("shop").to_ascii_lowercase();
-    let filter = Filter {
-        state,
-        shop: Some(shop.clone()).filter(|shop| !shop.is_empty()),
-        open: state.is_none() && word != "all",
-        ..Filter::default()
-    };
-    let requests = privacy_requests::list(visit.db(), &filter, MOST).await?;
-    let is_cut = requests.len() >= usize::try_from(MOST).unwrap_or(usize::MAX);
-    let listing = Listing {
-        here: "/privacy",
-        title: "Privacy requests",
-        about: "The nearest deadline first. A request must be done within 30 days of its delivery.",
-        command: "waybill privacy list".to_owned(),
-        filters: vec![
-            field(
-                "state",
-                "State",
-                &word,
-                &[
-                    "open",
-                    "all",
-                    "received",
-                    "held",
-                    "failed",
-                    "done",
-                    "cancelled",
-                ],
-            ),
-            field("shop", "Shop", &shop, &[]),
-        ],
-        table: table(&requests),
-        acts: vec![Act::of(
-            &visit,
-            Role::Privacy,
-            "Enter a request by hand, when a customer has written to you.",
-            Button::asks("Enter a request", "/privacy/enter".to_owned()),
-            "waybill privacy request --shop SHOP --customer ID".to_owned(),
-        )],
-        empty: "No request is open.",
-        note: is_cut.then(|| format!("These are the first {MOST}.")),
-        ..Listing::default()
-    };
+    let mut listing = listing::read(&visit, &PrivacyRequests).await?.listing;
+    listing.acts = vec![Act::of(
+        &visit,
+        Role::Privacy,
+        "Enter a request by hand, when a customer has written to you.",
+        Button::asks("Enter a request", "/privacy/enter".to_owned()),
+        "waybill privacy request --shop SHOP --customer ID".to_owned(),
+    )];
     Ok(listing.answer(&visit))
-}
-
-pub fn table(requests: &[RequestEntry]) -> Table {
-    requests
-        .table(&[
-            ("Due", &|it| Cell::time(it.due_at)),
-            ("State", &|it| shown::state(it.state.as_str())),
-            ("Topic", &|it| Cell::text(it.topic.as_str())),
-            ("Shop", &|it| Cell::text(it.shop.as_str())),
-            ("Customer", &|it| customer(it)),
-            ("Received", &|it| Cell::time(it.received_at)),
-            ("Next try", &|it| Cell::maybe_time(it.next_run_at)),
-            ("Last error", &|it| Cell::maybe(it.last_error.as_deref())),
-            ("Request", &|it| Cell::link(it.id.to_string(), page(it.id))),
-        ])
-        .lesser(&["Received", "Next try"])
-}
-
-fn customer(it: &RequestEntry) -> Cell {
-    let id = it.customer_id_text.as_deref();
-    let link = id.and_then(|text| {
-        Some(Cell::link(
-            text,
-            shown::customer(&it.shop, text.parse().ok()?),
-        ))
-    });
-    link.unwrap_or(Cell::None)
 }
 
 fn page(id: Uuid) -> String {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
 use crate::pages::object;
-use crate::shown::{self, Cell};
+use lists::shown::{self, Cell};
 
 /// How many of each kind are found.
 const MOST: i64 = 50;

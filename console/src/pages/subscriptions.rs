@@ -2,44 +2,19 @@
 //! happened.
 
 use axum::response::Response;
+use lists::people::Licenses;
 use store::story::Story;
 use store::{invoices, ledger, licenses, subscriptions};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::{Listing, Rows as _};
+use crate::listing::{Rows as _, Table};
 use crate::pages::object::{self, Object};
 use crate::pages::orders::MOST_BOOKS;
 use crate::pages::{PAGE_ROWS, licenses as shown_licenses, payments};
-use crate::shown::{self, Cell};
+use lists::shown::{self, Cell};
 
 const HERE: &str = "/subscriptions";
-const MOST: i64 = 500;
-
-pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let all = subscriptions::list(visit.db(), MOST).await?;
-    let listing = Listing {
-        here: HERE,
-        title: "Subscriptions",
-        about: "Those that changed last come first.",
-        command: "waybill payments subscriptions".to_owned(),
-        table: all.table(&[
-            ("Changed", &|it| Cell::time(it.updated_at)),
-            ("Paid until", &|it| Cell::maybe_time(it.period_end_at)),
-            ("Customer at the provider", &|it| {
-                Cell::maybe(it.customer_id.as_deref())
-            }),
-            ("Agreement", &|it| Cell::maybe(it.pact_id.as_deref())),
-            ("Subscription", &|it| {
-                Cell::link(it.id.as_str(), shown::subscription(&it.id))
-            }),
-        ]),
-        empty: "There is no subscription.",
-        note: payments::cut_note(all.len(), MOST),
-        ..Listing::default()
-    };
-    Ok(listing.answer(&visit))
-}
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let (db, id) = (visit.db(), visit.path("id"));
@@ -50,6 +25,10 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         return Err(Error::Unknown("subscription"));
     }
     let extended = licenses::of_subscription(db, id, PAGE_ROWS).await?;
+    let extended: Vec<_> = extended
+        .into_iter()
+        .map(|it| shown_licenses::listed(&visit, it))
+        .collect();
     let mut entries = Vec::new();
     for payment in story.payments.iter().take(MOST_BOOKS) {
         entries.extend(ledger::of_payment(db, payment).await?);
@@ -86,7 +65,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         chains: object::chains(&visit, &story.jobs, &story.events).await?,
         tables: object::filled([
             ("Invoices", bills),
-            ("Licences", shown_licenses::table(&visit, &extended)),
+            ("Licences", Table::of::<Licenses>(&extended)),
             ("Books", payments::books(&entries)),
         ]),
         note: story.is_cut().then(|| payments::CUT.to_owned()),

@@ -11,7 +11,7 @@ use store::sql::Db;
 use crate::commands::operator::Operator;
 use crate::commands::with_database;
 use crate::table::{self, Output, Rows as _};
-use crate::{age, words};
+use lists::{age, words};
 
 #[derive(clap::Subcommand)]
 pub enum Command {

@@ -4,24 +4,18 @@
 use anyhow::{Result, bail};
 use config::{Config, Settings};
 use domain::privacy::transparency::{Hashes, checkpoint, is_origin, origin, verifier_key};
-use platform::zone;
-use store::audit::{self, AuditEntry, Checked, Head};
+use store::audit::{self, Checked, Head};
 use store::sql::Db;
 
 use crate::commands::privacy::keys;
 use crate::commands::{misused, with_database};
-use crate::table::{self, Newest, Rows as _, Table, or_none};
+use crate::table::{self, Listed};
+use lists::audit::Audit;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest entries, the newest first; with --object the oldest first
-    List {
-        /// Only entries about the request, job, licence or other object with this id
-        #[arg(long, value_name = "ID")]
-        object: Option<String>,
-        #[command(flatten)]
-        newest: Newest,
-    },
+    List(Listed<Audit>),
     /// Check that no entry was changed, removed or added by hand; exit code 1 if one was
     ///
     /// The entries are the leaves of a Merkle tree, and the head is its root. The database has it with
@@ -85,10 +79,7 @@ impl Name {
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::List {
-            object,
-            newest: Newest { limit, json },
-        } => list(db, object.as_deref(), limit, json).await,
+        Command::List(listed) => listed.print(db, &Audit).await,
         Command::Verify { head, json } => verify(settings, db, head.as_ref(), json).await,
         Command::Checkpoint { name } => sign(settings, db, &name).await,
         Command::Prove { number, name } => prove(settings, db, number, &name).await,
@@ -99,27 +90,6 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         }
     })
     .await
-}
-
-async fn list(db: &Db, object: Option<&str>, limit: i64, json: bool) -> Result<()> {
-    let entries = match object {
-        Some(object) => audit::list(db, Some(object), 0, limit).await?,
-        None => audit::newest(db, limit).await?,
-    };
-    table::show(json, &entries, || rows(&entries).or("No entries.\n"))
-}
-
-/// Entries of the audit as a table, with a line for each.
-pub fn rows(entries: &[AuditEntry]) -> Table {
-    entries.table(&[
-        ("NUMBER", &|entry| format!("{:>6}", entry.number)),
-        ("TIME", &|entry| zone::time(entry.at)),
-        ("ACTOR", &|entry| entry.actor.clone()),
-        ("ACTION", &|entry| entry.action.clone()),
-        ("SHOP", &|entry| or_none(entry.shop.as_ref())),
-        ("OBJECT", &|entry| entry.object_id.clone()),
-        ("DETAILS", &|entry| entry.details.to_string()),
-    ])
 }
 
 async fn verify(settings: &Settings, db: &Db, kept: Option<&Head>, json: bool) -> Result<()> {

@@ -21,8 +21,9 @@ use store::{backups, migrations, privacy_keys};
 use tempfile::{NamedTempFile, TempDir, TempPath};
 use tokio::time::Instant;
 
-use crate::commands::{client, misused, quoted};
+use crate::commands::{client, misused};
 use crate::table;
+use lists::shown::quoted;
 
 /// The first bytes of a SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";

@@ -31,11 +31,11 @@ use store::connections::{self, Connection};
 use store::sql::{self, Db};
 use tokio::time::{sleep, timeout};
 
-use crate::age;
 use crate::commands::doctor::{Level, service};
 use crate::commands::listen::refusal;
 use crate::commands::{database, misused};
 use crate::table;
+use lists::age;
 
 /// Exit codes for scripts.
 const NOTHING_CAME: u8 = 3;

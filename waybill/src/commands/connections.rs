@@ -20,10 +20,11 @@ use process::registry;
 use store::connections::{Connection, Overview, Side};
 use store::sql::Db;
 
-use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
-use crate::table::{self, Output, Rows as _, Table};
+use crate::table::{self, Listed, Table};
+use lists::age;
+use lists::providers::Connections;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -34,7 +35,7 @@ pub enum Command {
     /// SECRETS_KEY must be set, for this command and for the service; the secrets are encrypted with it.
     Add(AddArguments),
     /// List the connections, and when each verified a delivery last
-    List(Output),
+    List(Listed<Connections>),
     /// Show one connection, and where its provider posts to
     Show(OneArguments),
     /// Change what buyers see of its shops, who writes to them, and how much is taken. An empty text takes a value away
@@ -200,7 +201,13 @@ pub struct RotateArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::Add(arguments) => add(settings, db, arguments).await,
-        Command::List(Output { json }) => list(settings, db, json).await,
+        Command::List(listed) => {
+            let list = Connections {
+                keys: Config::secrets_keys(settings)?,
+                public_url: Config::public_url(settings)?,
+            };
+            listed.print(db, &list).await
+        }
         Command::Show(arguments) => show(settings, db, &arguments).await,
         Command::Change(arguments) => change(settings, db, arguments).await,
         Command::Rotate(arguments) => rotate(settings, db, arguments).await,
@@ -342,37 +349,6 @@ async fn find(settings: &Settings, db: &Db, name: &str) -> Result<Overview> {
     let mut all = all(settings, db).await?.into_iter();
     all.find(|it| it.name == name)
         .ok_or_else(|| refused(Refused::Unknown))
-}
-
-fn whose(it: &Overview) -> String {
-    match (&it.account, it.shops.as_slice()) {
-        (Some(account), _) => account.clone(),
-        (None, []) => "-".to_owned(),
-        (None, [only]) => only.clone(),
-        (None, [first, ..]) => format!("{first} and {} more", it.shops.len() - 1),
-    }
-}
-
-fn verified(it: &Overview) -> String {
-    let last = it.secrets.iter().filter_map(|it| it.verified_at).max();
-    last.map_or("never".to_owned(), zone::minute)
-}
-
-async fn list(settings: &Settings, db: &Db, json: bool) -> Result<()> {
-    let all = all(settings, db).await?;
-    let rows = all.table(&[
-        ("NAME", &|it| it.name.clone()),
-        ("PROVIDER", &|it| it.provider.clone()),
-        ("SHOP OR ACCOUNT", &whose),
-        ("API", &|it| {
-            it.api_url.as_ref().map_or("no", |_| "yes").to_owned()
-        }),
-        ("VERIFIED LAST", &verified),
-        ("STATE", &|it| it.state.clone()),
-    ]);
-    table::show(json, &all, || {
-        rows.or("There is no connection but that of the settings. Add one:\n\n  waybill connections add NAME --provider P --shop DOMAIN --secret-file FILE\n")
-    })
 }
 
 async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {

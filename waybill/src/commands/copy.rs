@@ -12,8 +12,9 @@ use store::migrations::copy::{self, Step};
 use store::privacy_keys;
 use store::sql::Db;
 
-use crate::commands::{misused, quoted};
+use crate::commands::misused;
 use crate::table::{self, Table};
+use lists::shown::quoted;
 
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use config::Settings;
-use domain::job::{JobId, Queue, State};
+use domain::job::{JobId, State};
 use domain::privacy::operator_view;
 use domain::time::Timestamp;
 use operators::jobs::as_ended;
@@ -14,34 +14,30 @@ use platform::clock::Clock;
 use platform::terminal;
 use store::deliveries;
 use store::job_attempts;
-use store::jobs::ended::{self, Filter, Group};
+use store::jobs::ended::{self, Group};
 use store::jobs::operate::{self, Action};
-use store::jobs::{self, Summary};
+use store::jobs::{self};
 use store::sql::Db;
 
-use crate::age::{self, Moment};
 use crate::commands::operation::{self, FoundJobs, How, missing, nothing_named, to_json};
 use crate::commands::{jobs as jobs_command, with_database};
-use crate::table::{self, Newest, One, Rows as _, or_dash, or_none};
-use crate::words;
+use crate::table::{self, Listed, One, Rows as _, or_dash};
+use lists::age::{self};
+use lists::jobs::{DeadFilter, DeadJobs};
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Show how many jobs died of which error, by kind
     Summary {
         #[command(flatten)]
-        which: Which,
+        which: DeadFilter,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// List dead jobs, those that died last first
-    List {
-        #[command(flatten)]
-        which: Which,
-        #[command(flatten)]
-        newest: Newest,
-    },
+    List(Listed<DeadJobs>),
     /// Show a dead job and its body without personal data, and what to do about the job
     ///
     /// The name of every field of the body is shown, but only those values that an erasure would
@@ -63,38 +59,12 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
-pub struct Which {
-    /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN", value_parser = words::kind(), hide_possible_values = true)]
-    kind: Option<String>,
-    /// Only jobs of this queue
-    #[arg(long, value_parser = words::queue())]
-    queue: Option<Queue>,
-    /// Only jobs of this shop domain
-    #[arg(long)]
-    shop: Option<String>,
-    /// Only jobs of this connection; `default` is the one that the settings make
-    #[arg(long, value_name = "NAME")]
-    connection: Option<String>,
-    /// Only jobs whose last error contains this text
-    #[arg(long, value_name = "TEXT")]
-    error: Option<String>,
-    /// Only jobs that died then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-    /// day, which means its beginning
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    since: Option<Moment>,
-    /// Only jobs that died before then
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    before: Option<Moment>,
-}
-
-#[derive(clap::Args)]
 pub struct Targets {
     /// The ids of the jobs. Without any, all jobs that the filters select
     #[arg(value_parser = words::id)]
     ids: Vec<JobId>,
     #[command(flatten)]
-    which: Which,
+    which: DeadFilter,
     /// All dead jobs
     #[arg(long)]
     all: bool,
@@ -102,47 +72,14 @@ pub struct Targets {
     how: How,
 }
 
-impl Which {
-    fn is_any(&self) -> bool {
-        self.kind.is_none()
-            && self.queue.is_none()
-            && self.shop.is_none()
-            && self.connection.is_none()
-            && self.error.is_none()
-            && self.since.is_none()
-            && self.before.is_none()
-    }
-
-    fn filter(&self, now: Timestamp) -> Filter {
-        let any = Filter::default();
-        Filter {
-            queue: self.queue,
-            kind: self.kind.clone().unwrap_or_default(),
-            shop: self.shop.clone().unwrap_or_default().to_ascii_lowercase(),
-            connection: self.connection.clone().unwrap_or_default(),
-            error: self.error.clone().unwrap_or_default(),
-            from: self.since.map_or(any.from, |it| it.at(now)),
-            until: self.before.map_or(any.until, |it| it.at(now)),
-            ..any
-        }
-    }
-}
-
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let now = Clock::system().now();
     with_database(settings, async |db| match command {
         Command::Summary { which, json } => {
-            let groups = ended::groups(db, &which.filter(now)).await?;
+            let groups = ended::groups(db, &which.at(now)).await?;
             table::show(json, &groups, || summary(&groups, now))
         }
-        Command::List {
-            which,
-            newest: Newest { limit, json },
-        } => {
-            let limit = usize::try_from(limit).unwrap_or_default();
-            let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
-            table::show(json, &jobs, || list(&jobs, now))
-        }
+        Command::List(listed) => listed.print(db, &DeadJobs).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
         Command::Requeue(targets) => act(settings, db, Action::Requeue, &targets).await,
         Command::Discard(targets) => act(settings, db, Action::Discard, &targets).await,
@@ -154,7 +91,7 @@ async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) ->
     let (ids, which) = (&targets.ids, &targets.which);
     nothing_named(ids, targets.all || !which.is_any())?;
     let found = if ids.is_empty() {
-        FoundJobs::filtered(ended::dead(db, &which.filter(Clock::system().now())).await?)
+        FoundJobs::filtered(ended::dead(db, &which.at(Clock::system().now())).await?)
     } else {
         named(db, ids, State::Dead).await?
     };
@@ -243,21 +180,4 @@ fn summary(groups: &[Group], now: Timestamp) -> String {
          waybill dead list --kind {example}\n  waybill dead requeue --kind {example} --dry-run\n",
         rows.render()
     )
-}
-
-fn list(jobs: &[Summary], now: Timestamp) -> String {
-    let table = jobs.table(&[
-        ("JOB", &|job| job.id.to_string()),
-        ("DIED", &|job| {
-            age::text(now, job.finished_at.unwrap_or(job.created_at))
-        }),
-        ("KIND", &|job| job.kind.clone()),
-        ("ATTEMPTS", &|job| format!("{:>8}", job.attempts)),
-        ("SHOP", &|job| or_none(job.shop.as_ref())),
-        ("ABOUT", &|job| or_none(job.object_id.as_ref())),
-        ("LAST ERROR", &|job| {
-            job.last_error.clone().unwrap_or_default()
-        }),
-    ]);
-    table.or("No dead jobs.\n")
 }

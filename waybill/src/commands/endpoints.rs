@@ -12,22 +12,22 @@ use platform::{terminal, zone};
 use providers::endpoints::{Failed, Sender};
 use serde_json::json;
 use store::audit::{self, By};
-use store::endpoints::{self, Endpoint};
 use store::sql::Db;
 use uuid::Uuid;
 
-use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
-use crate::table::{self, Output, Rows as _, Table};
-use crate::words;
+use crate::table::{self, Listed, Table};
+use lists::age;
+use lists::providers::{Endpoints, types};
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Send events to an address from now on, and show its secret once
     Add(AddArguments),
     /// List the endpoints and their states
-    List(Output),
+    List(Listed<Endpoints>),
     /// Show one endpoint
     Show(OneArguments),
     /// Send a test event to an endpoint, from this machine. Exit code 1 when it does not accept it
@@ -101,7 +101,7 @@ pub struct RotateArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::Add(arguments) => add(settings, db, arguments).await,
-        Command::List(Output { json }) => list(db, json).await,
+        Command::List(listed) => listed.print(db, &Endpoints).await,
         Command::Show(arguments) => show(db, &arguments).await,
         Command::Test(arguments) => test(settings, db, &arguments).await,
         Command::Pause(arguments) => change(settings, db, &arguments, Change::Pause).await,
@@ -148,26 +148,6 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
         endpoint.id
     ));
     Ok(())
-}
-
-async fn list(db: &Db, json: bool) -> Result<()> {
-    let endpoints = endpoints::list(db).await?;
-    let rows = endpoints.table(&[
-        ("ID", &|endpoint| endpoint.id.to_string()),
-        ("STATE", &|endpoint| endpoint.state.to_string()),
-        ("TYPES", &types),
-        ("FAILURES", &|endpoint| endpoint.failures.to_string()),
-        ("ACCEPTED", &|endpoint| minute(endpoint.delivered_at)),
-        ("URL", &|endpoint| endpoint.url.clone()),
-    ]);
-    table::show(json, &endpoints, || {
-        rows.or("There are no endpoints. Add one: waybill endpoints add <url>\n")
-    })
-}
-
-fn types(endpoint: &Endpoint) -> String {
-    let types: Vec<&str> = endpoint.types.iter().map(Pattern::as_str).collect();
-    types.join(",")
 }
 
 fn minute(at: Option<Timestamp>) -> String {

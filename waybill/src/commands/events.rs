@@ -24,13 +24,13 @@ use store::{broker_cursor, event_head, traces};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::commands::follow::{Flow, Outage};
 use crate::commands::forward::Forward;
 use crate::commands::remote::Remote;
 use crate::table::{self, Table};
-use crate::words;
+use lists::age::{self, Moment};
+use lists::words;
 
 /// The pause between two polls of the database.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);

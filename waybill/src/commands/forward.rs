@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 
 use uuid::Uuid;
 
-use crate::commands::{misused, quoted};
+use crate::commands::misused;
+use lists::shown::quoted;
 
 /// The first pause before an event is sent again; each further one is twice as long, up to [`LONGEST`].
 const FIRST: Duration = Duration::from_secs(1);

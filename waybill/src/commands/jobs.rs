@@ -3,30 +3,31 @@
 
 use anyhow::{Context, Result, bail};
 use config::Settings;
-use domain::job::{JobId, Queue, State};
-use domain::time::Timestamp;
+use domain::job::{JobId, State};
 use operators::fields::{self, Reason};
 use platform::clock::Clock;
 use platform::zone;
 use store::job_attempts::Attempt;
 use store::jobs::ended;
 use store::jobs::operate::Action;
-use store::jobs::{self, Filter, Summary, run_now};
+use store::jobs::{self, Summary, run_now};
 use store::sql::Db;
 use store::story;
-use store::traces;
 
-use crate::age::{self, Moment};
 use crate::commands::operation::{self, FoundJobs, How, Notifier, nothing_named};
 use crate::commands::operator::Operator;
 use crate::commands::{dead, with_database};
-use crate::table::{self, One, Rows as _, Table, or_none};
-use crate::words;
+use crate::table::{self, Listed, One, Table, or_none};
+use lists::age::{self, Moment};
+use lists::jobs::{FailingJobs, Jobs};
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest jobs, page by page
-    List(List),
+    List(Listed<Jobs>),
+    /// List jobs that failed within the last hour and are tried again, those that failed last first
+    Failing(Listed<FailingJobs>),
     /// Show a job and its attempts, without its body, which holds personal data
     ///
     /// The attempts are the runs that failed, and the calls that the provider told to come later:
@@ -65,52 +66,6 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
-}
-
-#[derive(clap::Args)]
-pub struct List {
-    /// Only jobs of this queue
-    #[arg(long, value_parser = words::queue())]
-    queue: Option<Queue>,
-    /// Only jobs in this state; those that are scheduled or tried again are ready
-    #[arg(long, value_parser = words::state())]
-    state: Option<State>,
-    /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN", value_parser = words::kind(), hide_possible_values = true)]
-    kind: Option<String>,
-    /// Only jobs that are about the order, payment or other object with this id
-    #[arg(long, value_name = "ID")]
-    object: Option<String>,
-    /// Only jobs of this shop domain
-    #[arg(long)]
-    shop: Option<String>,
-    /// Only jobs of this connection; `default` is the one that the settings make
-    #[arg(long, value_name = "NAME")]
-    connection: Option<String>,
-    /// Only jobs that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-    /// day, which means its beginning
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    since: Option<Moment>,
-    /// Only jobs that arrived before then; a day means its beginning, too
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    before: Option<Moment>,
-    /// Only the job of one delivery and all jobs that followed from it, the oldest first. Give its
-    /// request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
-    #[arg(
-        long,
-        value_name = "ID",
-        conflicts_with_all = ["queue", "state", "kind", "object", "shop", "connection", "since", "before", "after"]
-    )]
-    trace: Option<String>,
-    /// Show at most this many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-    limit: i64,
-    /// The next page: go on after the job with this id, the last one of the page before
-    #[arg(long, value_name = "ID")]
-    after: Option<JobId>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -154,7 +109,8 @@ pub struct Requeue {
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::List(arguments) => list(db, arguments).await,
+        Command::List(listed) => listed.print(db, &Jobs).await,
+        Command::Failing(listed) => listed.print(db, &FailingJobs).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
         Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
         Command::Requeue(requeue) => again(settings, db, &requeue).await,
@@ -171,40 +127,6 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         }
     })
     .await
-}
-
-async fn list(db: &Db, arguments: List) -> Result<()> {
-    let now = Clock::system().now();
-    let any = Filter::default();
-    let limit = arguments.limit;
-    let jobs = if let Some(id) = &arguments.trace {
-        traces::jobs(db, &traces::of(db, id.trim()).await?, limit).await?
-    } else {
-        let text = |it: Option<String>| it.unwrap_or_default();
-        let filter = Filter {
-            queue: text(arguments.queue.map(|queue| queue.to_string())),
-            state: text(arguments.state.map(|state| state.to_string())),
-            kind: text(arguments.kind),
-            shop: text(arguments.shop).to_ascii_lowercase(),
-            connection: text(arguments.connection),
-            object_id: text(arguments.object),
-            since: arguments.since.map_or(any.since, |it| it.at(now)),
-            before: arguments.before.map_or(any.before, |it| it.at(now)),
-            after: arguments.after.unwrap_or(any.after),
-        };
-        jobs::list(db, &filter, limit).await?
-    };
-    if arguments.json {
-        return table::print_json(&jobs);
-    }
-    table::print(&rows(&jobs, now))?;
-    match jobs.last() {
-        Some(last) if jobs.len() as u64 == limit.unsigned_abs() && arguments.trace.is_none() => {
-            let id = last.id;
-            table::print(&format!("\nThe next page: the same with --after {id}\n"))
-        }
-        _ => Ok(()),
-    }
 }
 
 async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
@@ -277,35 +199,6 @@ async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
         dead::named(db, &requeue.ids, State::Done).await?
     };
     operation::run(settings, db, Action::Requeue, &requeue.how, found).await
-}
-
-fn rows(jobs: &[Summary], now: Timestamp) -> String {
-    let table = jobs.table(&[
-        ("JOB", &|job| job.id.to_string()),
-        ("AGE", &|job| age::text(now, job.created_at)),
-        ("QUEUE", &|job| job.queue.clone()),
-        ("KIND", &|job| job.kind.clone()),
-        ("STATE", &|job| state(job)),
-        ("NEXT RUN", &|job| next_run(job, now)),
-        ("ATTEMPTS", &|job| format!("{:>8}", job.attempts)),
-        ("SHOP", &|job| or_none(job.shop.as_ref())),
-        ("LAST ERROR", &|job| {
-            job.last_error.clone().unwrap_or_default()
-        }),
-    ]);
-    table.or("No jobs.\n")
-}
-
-/// When a job that waits runs the next time. A job that a worker has claimed for a call is due when
-/// the claim ends.
-fn next_run(job: &Summary, now: Timestamp) -> String {
-    if job.state != State::Ready.into_str() {
-        "-".to_owned()
-    } else if job.run_at <= now {
-        "now".to_owned()
-    } else {
-        format!("in {}", age::text(job.run_at, now))
-    }
 }
 
 /// The attempts of a job in a table, if there are any.

@@ -4,19 +4,19 @@
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::api_key::{self, Scope, State};
-use domain::time::Timestamp;
 use operators::api_keys::{self as flow, MOST_DAYS, Made, Refused, WantedKey};
 use platform::clock::Clock;
-use platform::{terminal, zone};
+use platform::terminal;
 use serde_json::json;
 use store::api_keys::{self, ApiKeyEntry};
 use store::sql::Db;
 use uuid::Uuid;
 
 use crate::commands::operator::{Author, Operator};
-use crate::commands::{database, misused};
-use crate::table::{self, Rows as _};
-use crate::words;
+use crate::commands::{database, misused, with_database};
+use crate::table::{self, Listed};
+use lists::people::Keys;
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -27,14 +27,7 @@ pub enum Command {
     /// so that you can revoke each key separately.
     Create(CreateArguments),
     /// List keys with their scopes, their ends, and when they were last used
-    List {
-        /// List revoked and expired keys too
-        #[arg(long)]
-        all: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Listed<Keys>),
     /// Revoke a key at once and for good
     Revoke {
         /// The id of the key, from `waybill keys list`, or its name
@@ -75,11 +68,8 @@ pub struct CreateArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     match command {
         Command::Create(arguments) => create(settings, arguments).await,
-        Command::List { all, json } => {
-            let db = database(settings).await?;
-            let keys = api_keys::list(&db, Clock::system().now()).await?;
-            db.close().await;
-            list(keys, all, json)
+        Command::List(listed) => {
+            with_database(settings, async |db| listed.print(db, &Keys).await).await
         }
         Command::Revoke { key, operator } => {
             let db = database(settings).await?;
@@ -139,36 +129,6 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
         &key[..6]
     ));
     Ok(())
-}
-
-fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
-    let before = keys.len();
-    keys.retain(|key| all || key.state == State::Active);
-    if json {
-        return table::print_json(&keys);
-    }
-    let hidden = before - keys.len();
-    if keys.is_empty() && hidden > 0 {
-        return table::print(&format!(
-            "No key can be used now; {hidden} revoked or expired: waybill keys list --all\n"
-        ));
-    }
-    if keys.is_empty() {
-        return table::print("No keys. Make one: waybill keys create <name>\n");
-    }
-    let minute = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), zone::minute);
-    let words = |key: &ApiKeyEntry| key.rights.in_words();
-    let rows = keys.table(&[
-        ("ID", &|key| key.id.to_string()),
-        ("NAME", &|key| key.name.clone()),
-        ("STATE", &|key| key.state.into_str().to_owned()),
-        ("SCOPES", &|key| words(key)[0].clone()),
-        ("SHOPS", &|key| words(key)[1].clone()),
-        ("CREATED", &|key| zone::minute(key.created_at)),
-        ("EXPIRES", &|key| minute(key.expires_at)),
-        ("LAST USED", &|key| minute(key.last_used_at)),
-    ]);
-    table::print(&rows.render())
 }
 
 async fn revoke(db: &Db, author: &Author, wanted: &str) -> Result<String> {

@@ -9,7 +9,7 @@ use store::ledger::{self, Balance, Line};
 use store::sql::Db;
 
 use crate::commands::with_database;
-use crate::table::{self, Newest, Output, Rows as _};
+use crate::table::{self, Output, Rows as _};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -42,8 +42,12 @@ pub enum Command {
     Show {
         /// The name of the account, `held` or `released:pact_7` for example
         account: String,
-        #[command(flatten)]
-        newest: Newest,
+        /// Show at most this many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -61,7 +65,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         }
         Command::Show {
             account,
-            newest: Newest { limit, json },
+            limit,
+            json,
         } => {
             let lines = ledger::of_account(db, &account, limit).await?;
             table::show(json, &lines, || entries(&lines))

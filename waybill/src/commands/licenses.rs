@@ -10,15 +10,15 @@ use domain::time::Timestamp;
 use operators::licenses::{self as flow, Change, Granted, Outcome, Refused, To, Wanted, When};
 use platform::clock::Clock;
 use platform::zone;
-use serde::Serialize;
 use serde_json::{Value, json};
 use store::licenses::{self, License};
 use store::users::{self, Named, User};
 
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused, with_database};
-use crate::table::{self, Output, Rows as _, Table, or_none};
-use crate::words;
+use crate::table::{self, Listed, Output, Rows as _, Table, or_none};
+use lists::people::{Licenses, ListedLicense, owner};
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -40,18 +40,7 @@ pub enum Command {
     /// Make a suspended licence active again
     Resume(Chosen),
     /// List licences
-    List {
-        /// List revoked licences too
-        #[arg(long)]
-        all: bool,
-        /// Only licences that nobody can claim any more: they were granted by login, and nobody
-        /// logged in with the login in time
-        #[arg(long)]
-        unclaimable: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Listed<Licenses>),
     /// Show which tier a person has, and why
     Show {
         /// A login, or `id:` and the number of the account
@@ -109,11 +98,13 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::Revoke(chosen) => change(settings, chosen, Change::Revoke).await,
         Command::Suspend(chosen) => change(settings, chosen, Change::Suspend).await,
         Command::Resume(chosen) => change(settings, chosen, Change::Resume).await,
-        Command::List {
-            all,
-            unclaimable,
-            json,
-        } => list(settings, all, unclaimable, json).await,
+        Command::List(listed) => {
+            let list = Licenses {
+                grace: Config::license_grace(settings)?,
+                has_logins: true,
+            };
+            with_database(settings, async |db| listed.print(db, &list).await).await
+        }
         Command::Show { user, json } => show(settings, &user, json).await,
         Command::Tiers(Output { json }) => tiers(json),
     }
@@ -210,54 +201,6 @@ async fn change(settings: &Settings, chosen: Chosen, change: Change) -> Result<(
     ))
 }
 
-/// A licence as a list shows it.
-#[derive(Serialize)]
-struct Listed<'a> {
-    #[serde(flatten)]
-    license: &'a License,
-    /// `active`, `expired`, `suspended`, `revoked`
-    status: &'static str,
-    /// The time until which a licence with a subscription stays active after its end.
-    grace_until: Option<Timestamp>,
-    /// It belongs to nobody, and nobody can claim it.
-    unclaimable: bool,
-}
-
-impl<'a> Listed<'a> {
-    fn of(license: &'a License, when: When) -> Self {
-        let candidate = license.candidate(when.grace);
-        Listed {
-            license,
-            status: when.status(license),
-            grace_until: candidate.and_then(|candidate| candidate.grace_until()),
-            unclaimable: license.is_unclaimable(when.now),
-        }
-    }
-}
-
-async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> Result<()> {
-    let when = when(settings)?;
-    let licenses = with_database(settings, async |db| Ok(licenses::list(db).await?)).await?;
-    let licenses: Vec<License> = licenses
-        .into_iter()
-        .filter(|license| all || license.revoked_at.is_none())
-        .filter(|license| !unclaimable || license.is_unclaimable(when.now))
-        .collect();
-    if json {
-        let listed = licenses.iter().map(|license| Listed::of(license, when));
-        return table::print_json(&listed.collect::<Vec<_>>());
-    }
-    let table = licenses.table(&[
-        ("LICENCE", &|license| license.id.to_string()),
-        ("TIER", &|license| license.tier.to_string()),
-        ("STATE", &|license| when.state(license)),
-        ("OF", &|license| owner(license, when.now)),
-        ("UNTIL", &|license| until(license, when)),
-        ("SUBSCRIPTION", &|license| or_none(license.paid_by())),
-    ]);
-    table::print(&table.render())
-}
-
 async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
     let when = when(settings)?;
     let db = database(settings).await?;
@@ -276,7 +219,8 @@ async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
         .collect();
     let resolved = resolve(&candidates, when.now);
     if json {
-        let listed = licenses.iter().map(|license| Listed::of(license, when));
+        let listed = licenses.iter().cloned();
+        let listed = listed.map(|license| ListedLicense::of(license, when));
         return table::print_json(&json!({
             "user": user,
             "tier": resolved.tier,
@@ -361,18 +305,6 @@ fn why(licenses: &[License], resolved: &Resolved, when: When) -> String {
         (Status::Active, ..) => format!("licence {id}, the highest of {active} that are active"),
         (_, _, 1) => format!("licence {id}, the only one, which is {}", resolved.status),
         _ => format!("licence {id}, the highest of {inactive}; none is active"),
-    }
-}
-
-fn owner(license: &License, now: Timestamp) -> String {
-    match (&license.org, &license.user, license.provider_id) {
-        (Some(org), ..) => format!("organization {org}"),
-        (None, Some(login), Some(id)) => format!("{login} ({id})"),
-        (None, Some(login), None) if license.is_unclaimable(now) => {
-            format!("{login} (nobody can claim it)")
-        }
-        (None, Some(login), None) => format!("{login} (not seen yet)"),
-        (None, None, _) => "-".to_owned(),
     }
 }
 

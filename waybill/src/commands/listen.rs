@@ -24,9 +24,10 @@ use uuid::Uuid;
 use crate::commands::follow::{Flow, Outage};
 use crate::commands::forward::Forward;
 use crate::commands::remote::Remote;
-use crate::commands::{database, events, quoted};
+use crate::commands::{database, events};
 use crate::table;
-use crate::words;
+use lists::shown::quoted;
+use lists::words;
 
 const STREAM: &str = "/api/deliveries/stream";
 /// The pause before the next try to reach the service or the database.

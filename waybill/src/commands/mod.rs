@@ -9,6 +9,7 @@ pub mod connect;
 pub mod connections;
 pub mod copy;
 pub mod dead;
+pub mod deliveries;
 pub mod demo;
 pub mod doctor;
 pub mod endpoints;
@@ -130,13 +131,4 @@ fn confirm(plan: &str, what: &str, otherwise: &str) -> Result<()> {
 /// An error that says that a command was called with wrong arguments.
 fn misused(what: impl Into<String>) -> anyhow::Error {
     Misuse(what.into()).into()
-}
-
-/// The text as a shell reads it as one word.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -6,27 +6,22 @@ use config::{Config, Mode, Settings};
 use domain::job::JobId;
 use flows::letters;
 use platform::clock::Clock;
-use platform::{terminal, zone};
+use platform::terminal;
 use process::registry;
 use serde_json::json;
-use store::notifications::{self, Letter, Summary};
+use store::notifications::{self, Letter};
 use store::sql::Db;
 
 use crate::commands::database;
 use crate::commands::operator::Operator;
-use crate::table::{self, Newest, Rows as _, Table, or_none};
-use crate::words;
+use crate::table::{self, Listed};
+use lists::payments::Notifications;
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest notifications, without the names and addresses of the customers
-    List {
-        /// Only notifications about this payment
-        #[arg(long)]
-        payment: Option<String>,
-        #[command(flatten)]
-        newest: Newest,
-    },
+    List(Listed<Notifications>),
     /// Show a notification as its customer reads it. It contains the address, which is personal
     /// data
     ///
@@ -45,14 +40,10 @@ pub enum Command {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let db = database(settings).await?;
     match command {
-        Command::List {
-            payment,
-            newest: Newest { limit, json },
-        } => {
-            let payment = payment.unwrap_or_default();
-            let rows = notifications::list(&db, &payment, limit).await?;
+        Command::List(listed) => {
+            let shown = listed.print(&db, &Notifications).await;
             db.close().await;
-            table::show(json, &rows, || list(&rows).render())
+            shown
         }
         Command::Show { id, json, operator } => {
             let config = Config::load(settings, Mode::Development)?;
@@ -98,16 +89,4 @@ async fn letter(settings: &Settings, db: &Db, id: JobId, operator: &Operator) ->
         .await?;
     tx.commit().await?;
     Ok(letter)
-}
-
-/// Notifications as a table, without names and addresses.
-pub fn list(notifications: &[Summary]) -> Table {
-    notifications.table(&[
-        ("NOTIFICATION", &|it| it.id.to_string()),
-        ("TIME", &|it| zone::time(it.created_at)),
-        ("KIND", &|it| it.kind.clone()),
-        ("PAYMENT", &|it| it.payment_id.clone()),
-        ("STATE", &|it| it.state.clone()),
-        ("ERROR", &|it| or_none(it.error.as_ref())),
-    ])
 }

@@ -27,10 +27,10 @@ use store::sql::Db;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
-use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::{confirm, misused};
 use crate::table::{self, Rows as _};
+use lists::age;
 
 /// How long the command tries to reach the broker. If it cannot, the workers' sweep finds the
 /// jobs.

@@ -9,16 +9,16 @@ use store::bulk_operations::{self, Change, Operation};
 use store::sql::Db;
 use uuid::Uuid;
 
-use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::with_database;
-use crate::table::{self, Newest, One, Rows as _, Table, or_none};
-use crate::words;
+use crate::table::{self, Listed, One, Table, or_none};
+use lists::jobs::Operations;
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the newest operations
-    List(Newest),
+    List(Listed<Operations>),
     /// Show an operation: which jobs it concerns, and how far it has come
     Show(One),
     /// Stop an operation. What it has done stays done
@@ -40,28 +40,13 @@ pub struct OneArguments {
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::List(Newest { limit, json }) => list(db, limit, json).await,
+        Command::List(listed) => listed.print(db, &Operations).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
         Command::Stop(one) => change(settings, db, &one, Change::Stop).await,
         Command::Resume(one) => change(settings, db, &one, Change::Resume).await,
         Command::Undo(one) => change(settings, db, &one, Change::Undo).await,
     })
     .await
-}
-
-async fn list(db: &Db, limit: i64, json: bool) -> Result<()> {
-    let operations = bulk_operations::list(db, limit).await?;
-    let now = Clock::system().now();
-    let rows = operations.table(&[
-        ("OPERATION", &|it| it.id.to_string()),
-        ("AGE", &|it| age::text(now, it.created_at)),
-        ("ACTION", &|it| it.action.to_string()),
-        ("STATE", &|it| it.state.to_string()),
-        ("FOUND", &|it| or_none(it.found)),
-        ("DONE", &|it| it.done.to_string()),
-        ("BY", &|it| it.actor.clone()),
-    ]);
-    table::show(json, &operations, || rows.or("No operations.\n"))
 }
 
 async fn find(db: &Db, id: Uuid) -> Result<Operation> {

@@ -5,35 +5,27 @@
 use anyhow::{Context as _, Result, bail};
 use config::{Config, Mode, Settings};
 use domain::job::Queue;
-use domain::time::Timestamp;
 use flows::Context;
 use platform::clock::Clock;
 use platform::zone;
 use process::registry;
 use serde::Serialize;
-use store::held::{self, Held, Reason};
-use store::orders::list::{self, Cursor, Filter, ListedOrder, OrderList, STATES};
-use store::orders::repeated::{self, Repeated};
 use store::orders::view::Order;
 use store::reconciliations::Reconciled;
 use store::sql::Db;
 use store::story::{self, Meant, Story, WithHistory};
 
-use crate::age::{self, Moment};
 use crate::commands::jobs::attempt_cells;
 use crate::commands::operation::Notifier;
 use crate::commands::operator::Operator;
 use crate::commands::with_database;
-use crate::table::{self, Newest, Rows as _, Table, or_none};
-use crate::words;
-
-/// How many characters of an order's name a list shows.
-const NAME: usize = 16;
+use crate::table::{self, Listed, Rows as _, Table, or_none};
+use lists::orders::{HeldOrders, Orders, RepeatedBodies};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List orders, the newest first, page by page
-    List(List),
+    List(Listed<Orders>),
     /// Show an order: statuses, lines, fulfilment and tracking link, and what came of its
     /// deliveries and of those about its payments: their jobs, failed attempts, and events in their
     /// sequence
@@ -80,65 +72,18 @@ pub enum Command {
     },
     /// List the orders, payments and refunds that you have to decide about, and what to do about
     /// each
-    Held {
-        /// Show at most this many for each reason
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Held(Listed<HeldOrders>),
     /// List bodies whose topic did not count, the newest first
     ///
     /// These bodies came again under another topic, or the storefront did not confirm what the
     /// topic said. The signature covers the body and not the topic, so somebody may have captured
     /// the bodies and sent them again.
-    Repeated(Newest),
-}
-
-#[derive(clap::Args)]
-pub struct List {
-    /// Only orders of this shop domain
-    #[arg(long)]
-    shop: Option<String>,
-    /// Only orders of this name, such as '#1007'; the # may be left out
-    #[arg(long)]
-    name: Option<String>,
-    /// Only orders whose fulfilment is in this state; none: nothing was asked yet
-    #[arg(long, value_parser = STATES)]
-    state: Option<String>,
-    /// Only orders with this `financial_status`, `paid` for example. Of this and the other
-    /// statuses, none means that there is none
-    #[arg(long, value_name = "STATUS", value_parser = words::financial_status(), hide_possible_values = true)]
-    financial_status: Option<String>,
-    /// Only orders whose payments come to this `payment_status`
-    #[arg(long, value_name = "STATUS", value_parser = words::financial_status(), hide_possible_values = true)]
-    payment_status: Option<String>,
-    /// Only orders with this `fulfillment_status` of the storefront
-    #[arg(long, value_name = "STATUS", value_parser = words::fulfillment_status(), hide_possible_values = true)]
-    fulfillment_status: Option<String>,
-    /// Only orders that were ordered then or later: an age like 2h, a time like
-    /// 2027-01-31T12:00:00Z, or a day, which means its beginning
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    created_after: Option<Moment>,
-    /// Only orders that changed then or later
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    updated_after: Option<Moment>,
-    /// Show at most this many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    limit: u32,
-    /// The next page: go on after this cursor, which the page before names at its end (in JSON:
-    /// `next`)
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<Cursor>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    Repeated(Listed<RepeatedBodies>),
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::List(arguments) => list(db, arguments).await,
+        Command::List(listed) => listed.print(db, &Orders).await,
         Command::Show { order, shop, json } => show(settings, db, order.trim(), shop, json).await,
         Command::NewLink {
             order,
@@ -154,14 +99,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             // Boxed: its future is large, and every command's would hold it.
             Box::pin(give_back(settings, db, order.trim(), shop, json, &operator)).await
         }
-        Command::Held { limit, json } => {
-            let held = held::list(db, limit).await?;
-            table::show(json, &held, || waiting(&held))
-        }
-        Command::Repeated(Newest { limit, json }) => {
-            let bodies = repeated::list(db, limit).await?;
-            table::show(json, &bodies, || of_repeated(&bodies))
-        }
+        Command::Held(listed) => listed.print(db, &HeldOrders).await,
+        Command::Repeated(listed) => listed.print(db, &RepeatedBodies).await,
     })
     .await
 }
@@ -281,75 +220,6 @@ async fn give_back(
     })
 }
 
-fn of_repeated(bodies: &[Repeated]) -> String {
-    bodies
-        .table(&[
-            ("FIRST CAME", &|body| zone::time(body.created_at)),
-            ("AS", &|body| body.topic.clone()),
-            ("REPEATS", &|body| format!("{:>7}", body.repeats)),
-            ("REFUTED", &|body| format!("{:>7}", body.refuted)),
-            ("SHOP", &|body| body.shop.clone()),
-            ("ORDER", &|body| body.order_id.to_string()),
-        ])
-        .render()
-}
-
-async fn list(db: &Db, arguments: List) -> Result<()> {
-    let now = Clock::system().now();
-    let limit = usize::try_from(arguments.limit)?;
-    let filter = Filter {
-        shops: arguments.shop.map(|shop| vec![shop.to_ascii_lowercase()]),
-        name: arguments.name,
-        state: arguments.state,
-        financial_status: arguments.financial_status,
-        payment_status: arguments.payment_status,
-        fulfillment_status: arguments.fulfillment_status,
-        created_after: arguments.created_after.map(|it| it.at(now)),
-        updated_after: arguments.updated_after.map(|it| it.at(now)),
-    };
-    let mut found = OrderList {
-        orders: Vec::new(),
-        next: arguments.after,
-    };
-    loop {
-        let left = limit - found.orders.len();
-        let page = list::page(db, &filter, found.next.as_ref(), left).await?;
-        found.orders.extend(page.orders);
-        found.next = page.next;
-        if found.next.is_none() || found.orders.len() == limit {
-            break;
-        }
-    }
-    if arguments.json {
-        return table::print_json(&found);
-    }
-    table::print(&rows(&found.orders, now))?;
-    match &found.next {
-        Some(next) => table::print(&format!("\nThe next page: the same with\n--after {next}\n")),
-        None => Ok(()),
-    }
-}
-
-/// A line for each order, none longer than a terminal is wide.
-fn rows(orders: &[ListedOrder], now: Timestamp) -> String {
-    let table = orders.table(&[
-        ("ORDER", &|it| {
-            table::cut(it.name.as_ref().unwrap_or(&it.order_id), NAME)
-        }),
-        ("AGE", &|it| age::text(now, it.listed_at)),
-        ("TOTAL", &|it| {
-            amount(it.total_price.as_deref(), it.currency.as_deref())
-        }),
-        ("PAID", &|it| or_none(it.financial_status.as_deref())),
-        ("STATE", &|it| {
-            let fulfillment = it.fulfillment.as_ref().map(|it| it.state.as_str());
-            or_none(it.cancelled_at.map_or(fulfillment, |_| Some("cancelled")))
-        }),
-        ("SHOP", &|it| it.shop.clone()),
-    ]);
-    table.or("No orders.\n")
-}
-
 /// An amount with its currency, where both are known.
 fn amount(amount: Option<&str>, currency: Option<&str>) -> String {
     let amount = amount.zip(currency);
@@ -461,28 +331,6 @@ fn parts(story: &Story, order: &Order) -> Vec<String> {
         ));
     }
     parts
-}
-
-fn waiting(held: &[Held]) -> String {
-    if held.is_empty() {
-        return "nothing waits for you\n".to_owned();
-    }
-    let mut text = Vec::new();
-    for reason in Reason::ALL {
-        let of_reason: Vec<&Held> = held.iter().filter(|it| it.reason == reason).collect();
-        let table = of_reason.table(&[
-            ("  ORDER", &|it| format!("  {}", it.order_id)),
-            ("SHOP", &|it| it.shop.clone()),
-            ("AMOUNT", &|it| {
-                amount(it.amount.as_deref(), it.currency.as_deref())
-            }),
-            ("ABOUT", &|it| or_none(it.about.as_ref())),
-            ("SINCE", &|it| zone::time(it.updated_at)),
-        ]);
-        let heading = format!("{}: {}\n", reason.into_str(), reason.mend());
-        text.extend(table.filled().map(|table| heading + &table));
-    }
-    text.join("\n")
 }
 
 /// Shows an order in a few lines, without personal data.

@@ -9,13 +9,13 @@ use domain::pause::{Scope, Target};
 use operators::pauses as flow;
 use platform::clock::Clock;
 use platform::zone;
-use store::pauses;
 use store::sql::Db;
 
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
-use crate::table::{self, Output, Rows as _};
-use crate::{age, words};
+use crate::table::{self, Listed};
+use lists::jobs::Pauses;
+use lists::{age, words};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -42,7 +42,7 @@ pub enum Command {
         operator: Operator,
     },
     /// List what is paused, by whom and until when
-    List(Output),
+    List(Listed<Pauses>),
 }
 
 #[derive(clap::Args)]
@@ -70,7 +70,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             operator,
         } => begin(settings, db, &what, length, &operator).await,
         Command::End { what, operator } => end(settings, db, &what, &operator).await,
-        Command::List(Output { json }) => list(db, json).await,
+        Command::List(listed) => listed.print(db, &Pauses).await,
     })
     .await
 }
@@ -104,17 +104,4 @@ async fn end(settings: &Settings, db: &Db, what: &What, operator: &Operator) -> 
     table::print(&format!(
         "{target} goes on; what waited is due within some seconds.\n"
     ))
-}
-
-async fn list(db: &Db, json: bool) -> Result<()> {
-    let now = Clock::system().now();
-    let pauses = pauses::in_force(db, now).await?;
-    let rows = pauses.table(&[
-        ("WHAT", &|pause| pause.target.scope().into_str().to_owned()),
-        ("NAME", &|pause| pause.target.name().to_owned()),
-        ("UNTIL", &|pause| zone::time(pause.until)),
-        ("AGE", &|pause| age::text(now, pause.begun_at)),
-        ("BY", &|pause| pause.actor.clone()),
-    ]);
-    table::show(json, &pauses, || rows.or("Nothing is paused.\n"))
 }

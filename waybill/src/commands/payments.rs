@@ -5,28 +5,20 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::money::decimal;
+use platform::clock::Clock;
 use platform::zone;
-use serde_json::{Value, json};
-use store::payments::{self, Filter, Summary};
-use store::{ledger, notifications, payment_retries, subscriptions};
+use serde_json::json;
+use store::payments::{self, Summary};
+use store::{ledger, notifications, payment_retries};
 
 use crate::commands::{ledger as books, with_database};
-use crate::table::{self, Newest, Rows as _, Table, or_none};
-use crate::words;
+use crate::table::{self, Listed, Rows as _, Table, or_none};
+use lists::payments::{Notifications, Payment, Payments, Subscriptions};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the payments that changed last
-    List {
-        /// Only payments in this state: succeeded, partially_refunded, refunded, canceled, ..
-        #[arg(long, value_parser = words::payment_state(), hide_possible_values = true)]
-        state: Option<String>,
-        /// Only payments of this agreement (metadata.pact_id)
-        #[arg(long)]
-        pact: Option<String>,
-        #[command(flatten)]
-        newest: Newest,
-    },
+    List(Listed<Payments>),
     /// Show a payment with its ledger entries, retries and notifications
     Show {
         /// The payment provider's id, `pi_..`
@@ -36,25 +28,12 @@ pub enum Command {
         json: bool,
     },
     /// List subscriptions and until when they are paid
-    Subscriptions(Newest),
+    Subscriptions(Listed<Subscriptions>),
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::List {
-            state,
-            pact,
-            newest: Newest { limit, json },
-        } => {
-            let filter = Filter {
-                state: state.unwrap_or_default(),
-                pact_id: pact.unwrap_or_default(),
-            };
-            let payments = payments::list(db, &filter, limit).await?;
-            table::show(json, &payments.iter().map(view).collect::<Vec<_>>(), || {
-                list(&payments)
-            })
-        }
+        Command::List(listed) => listed.print(db, &Payments).await,
         Command::Show { id, json } => {
             let payment = payments::find(db, &id).await?;
             let lines = ledger::of_payment(db, &id).await?;
@@ -66,7 +45,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             };
             let account = record.account.map(|part| part.value);
             if json {
-                let mut view = view(&payment);
+                let mut view = json!(Payment::from(payment));
                 view["account"] = json!(account);
                 view["unread"] = json!(record.unread);
                 view["ledger"] = json!(lines);
@@ -86,51 +65,12 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 ("JOB", &|retry| retry.job_id.to_string()),
             ]);
             parts.extend(retries.filled());
-            parts.extend(super::notifications::list(&reported).filled());
+            parts.extend(Table::of::<Notifications>(&reported, Clock::system().now()).filled());
             table::print(&parts.join("\n"))
         }
-        Command::Subscriptions(Newest { limit, json }) => {
-            let subscriptions = subscriptions::list(db, limit).await?;
-            let table = subscriptions.table(&[
-                ("SUBSCRIPTION", &|it| it.id.clone()),
-                ("PAID UNTIL", &|it| {
-                    or_none(it.period_end_at.map(zone::time))
-                }),
-                ("CUSTOMER", &|it| or_none(it.customer_id.as_deref())),
-                ("AGREEMENT", &|it| or_none(it.pact_id.as_deref())),
-            ]);
-            table::show(json, &subscriptions, || table.render())
-        }
+        Command::Subscriptions(listed) => listed.print(db, &Subscriptions).await,
     })
     .await
-}
-
-/// The payment as JSON, with its amounts as decimals.
-fn view(payment: &Summary) -> Value {
-    let mut view = json!(payment);
-    let amount = |minor| decimal(minor, &payment.currency);
-    view["amount"] = amount(payment.amount_minor).into();
-    view["received"] = amount(payment.received_minor).into();
-    view["refunded"] = amount(payment.refunded_minor).into();
-    view
-}
-
-fn list(payments: &[Summary]) -> String {
-    payments
-        .table(&[
-            ("PAYMENT", &|payment| payment.id.clone()),
-            ("STATE", &|payment| payment.state.clone()),
-            ("    RECEIVED", &|payment| {
-                format!("{:>12}", decimal(payment.received_minor, &payment.currency))
-            }),
-            ("    REFUNDED", &|payment| {
-                format!("{:>12}", decimal(payment.refunded_minor, &payment.currency))
-            }),
-            ("CURRENCY", &|payment| payment.currency.clone()),
-            ("AGREEMENT", &|payment| or_none(payment.pact_id.as_deref())),
-            ("UPDATED", &|payment| zone::time(payment.updated_at)),
-        ])
-        .render()
 }
 
 fn describe(payment: &Summary, account: Option<&str>, unread: &BTreeSet<String>) -> String {

@@ -20,24 +20,25 @@ use process::journal;
 use providers::exports::Exports;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::privacy_requests::{self, By, Export, Filter, History, RequestEntry};
+use store::privacy_requests::{self, By, Export, History, RequestEntry};
 use store::sql::Db;
 use store::{erasure, privacy_keys};
 use uuid::Uuid;
 
 use crate::commands;
-use crate::commands::audit as audit_command;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::reapply;
-use crate::table::{self, Newest, One, Rows as _, Table, or_none};
-use crate::words;
+use crate::table::{self, Listed, One, Table, or_none};
+use lists::audit::Audit;
+use lists::people::PrivacyRequests;
+use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List requests by their deadlines, the nearest first
     ///
     /// Without --all and --state the list has only requests that are neither done nor cancelled.
-    List(ListArguments),
+    List(Listed<PrivacyRequests>),
     /// Show a request: its progress, its counts, its export, its receipt and its audit entries
     Show(One),
     /// Enter a customer's request by hand, when the customer has written to you instead of asking in the shop
@@ -178,24 +179,6 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
-pub struct ListArguments {
-    /// Only requests in this state
-    #[arg(long, value_parser = words::privacy_state())]
-    state: Option<State>,
-    /// Only requests of this topic
-    #[arg(long, value_parser = words::privacy_topic())]
-    topic: Option<Topic>,
-    /// Only requests of this shop domain
-    #[arg(long)]
-    shop: Option<String>,
-    /// List requests that are done or cancelled too
-    #[arg(long, conflicts_with = "state")]
-    all: bool,
-    #[command(flatten)]
-    newest: Newest,
-}
-
-#[derive(clap::Args)]
 pub struct OneRequest {
     #[arg(value_parser = words::id)]
     id: Uuid,
@@ -224,7 +207,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
     let clock = Clock::system();
     match command {
-        Command::List(arguments) => list(db, arguments, clock.now()).await,
+        Command::List(listed) => listed.print(db, &PrivacyRequests).await,
         Command::Show(One { id, json }) => {
             let history = privacy_requests::history(db, id).await?;
             let history = history.ok_or_else(|| unknown(id))?;
@@ -355,52 +338,6 @@ fn unknown(id: Uuid) -> anyhow::Error {
     anyhow!("there is no privacy request {id} here; `waybill privacy list --all` shows them")
 }
 
-async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
-    let filter = Filter {
-        state: arguments.state,
-        topic: arguments.topic,
-        shop: arguments.shop.map(|shop| shop.to_ascii_lowercase()),
-        shops: None,
-        open: arguments.state.is_none() && !arguments.all,
-        customer: None,
-    };
-    let requests = privacy_requests::list(db, &filter, arguments.newest.limit).await?;
-    if arguments.newest.json {
-        return table::print_json(&requests);
-    }
-    if !requests.is_empty() {
-        return table::print(&rows(&requests, now));
-    }
-    if !filter.open {
-        return table::print("No such privacy requests.\n");
-    }
-    match privacy_requests::count_finished(db, &filter).await? {
-        0 => table::print("No privacy requests.\n"),
-        finished => table::print(&format!(
-            "No open privacy requests; {finished} finished: waybill privacy list --all\n"
-        )),
-    }
-}
-
-fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
-    requests
-        .table(&[
-            ("ID", &|request| request.id.to_string()),
-            ("TOPIC", &|request| request.topic.clone()),
-            ("SHOP", &|request| request.shop.clone()),
-            ("CUSTOMER", &|request| or_none(request.customer_id)),
-            ("STATE", &|request| request.state.clone()),
-            ("RECEIVED", &|request| zone::day(request.received_at)),
-            ("DUE", &|request| zone::day(request.due_at)),
-            ("DAYS LEFT", &|request| format!("{:>9}", left(request, now))),
-            ("ATTEMPTS", &|request| format!("{:>8}", request.attempts)),
-            ("LAST ERROR", &|request| {
-                short(request.last_error.as_deref().unwrap_or_default())
-            }),
-        ])
-        .render()
-}
-
 /// The days until the deadline, rounded down to a tenth; below zero after the deadline.
 fn left(request: &RequestEntry, now: Timestamp) -> String {
     const TENTH: i64 = 86_400_000 / 10;
@@ -411,10 +348,6 @@ fn left(request: &RequestEntry, now: Timestamp) -> String {
     let sign = if tenths < 0 { "-" } else { "" };
     let tenths = tenths.unsigned_abs();
     format!("{sign}{}.{}", tenths / 10, tenths % 10)
-}
-
-fn short(text: &str) -> String {
-    table::cut(text, 60)
 }
 
 fn describe(history: &History, now: Timestamp) -> String {
@@ -468,7 +401,7 @@ fn describe(history: &History, now: Timestamp) -> String {
     let mut text = facts.render();
     text.push_str(&advice(it));
     text.push('\n');
-    text.push_str(&audit_command::rows(&history.audit).render());
+    text.push_str(&Table::of::<Audit>(&history.audit, now).render());
     text
 }
 

@@ -18,10 +18,10 @@ use store::reconciliations::{self, Reconciled, Reconciliation};
 use store::sql::Db;
 use tokio::time::{Instant, sleep};
 
-use crate::age::{self, Moment};
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
 use crate::table::{self, Rows as _, or_none};
+use lists::age::{self, Moment};
 
 /// How long nothing may happen before it is clear that nobody asks.
 const PATIENCE: Duration = Duration::from_secs(40);

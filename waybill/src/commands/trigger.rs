@@ -25,14 +25,21 @@ use store::orders::{self, OrderLookup};
 use store::sql::Db;
 use store::webhook_ids;
 
-use crate::commands::{client, database, misused, quoted};
+use crate::commands::{client, database, misused};
 use crate::table;
-use crate::words;
+use lists::shown::quoted;
+use lists::words;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 /// How long the command waits for a worker to run the job.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A parser of the topics and event types of which there are samples.
+fn kinds() -> words::Usual {
+    let topics = sample::storefront_topics().into_iter();
+    words::usual(topics.chain(sample::payment_types()))
+}
 
 #[derive(clap::Args)]
 #[command(
@@ -40,7 +47,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 )]
 pub struct Arguments {
     /// The storefront topic or payment event type of the delivery
-    #[arg(value_parser = words::sample(), hide_possible_values = true)]
+    #[arg(value_parser = kinds(), hide_possible_values = true)]
     topic: String,
     /// Send the content of this file instead of a sample
     #[arg(long, value_name = "FILE")]

@@ -7,7 +7,7 @@ use platform::{shutdown, task};
 use process::{DatabaseConnections, Parts, supervisor};
 use workers::{Port, Worker};
 
-use crate::words;
+use lists::words;
 
 #[derive(clap::Args)]
 pub struct Arguments {

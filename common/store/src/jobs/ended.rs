@@ -332,20 +332,6 @@ pub async fn page(
     })
 }
 
-/// The newest dead jobs that match, at most `limit`, however many have to be looked through.
-pub async fn newest_dead(db: &Db, filter: &Filter, limit: usize) -> Result<Vec<Summary>> {
-    let (mut jobs, mut after) = (Vec::new(), None);
-    while jobs.len() < limit {
-        let found = page(db, filter, after, limit - jobs.len()).await?;
-        jobs.extend(found.rows);
-        after = found.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(jobs)
-}
-
 /// The last of so many dead jobs of a queue, if it has so many.
 async fn end(
     db: &Db,

@@ -57,7 +57,7 @@ async fn end(
 }
 
 /// A job that has failed and is tried again, with its last attempt.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, serde::Serialize, FromRow)]
 pub struct Failing {
     #[column("id")]
     pub job: JobId,

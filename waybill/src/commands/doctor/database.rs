@@ -23,7 +23,7 @@ use store::sql::{self, Db};
 use store::{privacy_requests, refused_deliveries};
 
 use super::{Finding, machine};
-use crate::age;
+use lists::age;
 
 const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 

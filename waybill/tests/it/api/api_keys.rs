@@ -310,7 +310,7 @@ async fn the_operator_makes_lists_and_revokes_keys() {
         !text.contains("wb_") && !text.contains(&key[3..11]),
         "{text}"
     );
-    let entry = printed(&run(&["keys", "list", "--json"]).await)[0].clone();
+    let entry = printed(&run(&["keys", "list", "--json"]).await)["items"][0].clone();
     assert_eq!(entry["state"], "active");
     assert!(entry.get("key").is_none() && entry.get("hash").is_none());
 
@@ -332,8 +332,11 @@ async fn the_operator_makes_lists_and_revokes_keys() {
     let standing = "select count(*) as n from api_keys where revoked_at is null";
     assert_eq!(service.count(standing).await, 0);
     let all = printed(&run(&["keys", "list", "--all", "--json"]).await);
-    assert_eq!(all.as_array().unwrap().len(), 2);
-    assert_eq!(printed(&run(&["keys", "list", "--json"]).await), json!([]));
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        printed(&run(&["keys", "list", "--json"]).await)["items"],
+        json!([])
+    );
 
     let nobody = run(&["keys", "revoke", "nobody"]).await;
     assert_eq!(nobody.status.code(), Some(1));

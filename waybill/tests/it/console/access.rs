@@ -610,9 +610,7 @@ async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_
         "the session has ended"
     );
     let active = console.shown(&session, "/keys?format=json").await;
-    let revoked = console
-        .shown(&session, "/keys?state=revoked&format=json")
-        .await;
+    let revoked = console.shown(&session, "/keys?all=yes&format=json").await;
     assert!(
         !active.contains(&id) && revoked.contains(&id),
         "{active} {revoked}"

@@ -225,7 +225,7 @@ async fn heavy_dead_jobs_that_are_chosen_are_requeued_or_discarded_after_asking(
     let text = browser.text("document.body.innerText");
     assert!(text.contains("Some were left as they are"), "{text}");
     assert_eq!(states("dead").await, 1);
-    assert!(browser.text("location.search").contains("kind=orders"));
+    assert!(browser.text("location.search").contains("topic=orders"));
     browser.evaluate("document.querySelector('thead .pick input').click()");
     browser.press("Requeue");
     let text = browser.text("document.body.innerText");
@@ -292,7 +292,7 @@ async fn heavy_a_drag_over_the_histogram_and_a_chip_change_what_is_listed() {
     assert!(
         browser
             .text("document.body.innerText")
-            .contains("No delivery matches.")
+            .contains("No deliveries.")
     );
     // Without the chips of the time, the orders are there again.
     for gone in ["until=", "from="] {

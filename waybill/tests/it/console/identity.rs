@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::console::{Console, Session, role};
 use crate::support::login::with_identity;
-use crate::support::operator::{json, refused, said};
+use crate::support::operator::{items, refused, said};
 use crate::support::{Service, eventually, service};
 
 struct Browser<'a> {
@@ -141,7 +141,7 @@ async fn who_has_an_account_that_a_key_names_is_signed_in_with_its_rights() {
     let tokens = sandbox.identity().tokens();
     assert_eq!(tokens.len(), 1);
     assert!(tokens[0].scopes.is_empty(), "{tokens:?}");
-    let audit = json(&service, &["audit", "list"]).await;
+    let audit = items(&service, &["audit", "list"]).await;
     let noted = audit.as_array().unwrap().iter();
     let mut noted = noted.filter(|entry| entry["action"] == "console.signed_in");
     let entry = noted.next().unwrap();
@@ -280,7 +280,7 @@ async fn an_owner_makes_a_key_for_an_account_from_the_console() {
     assert_eq!(answer.status(), 200);
     let page = console.shown(&session, &format!("/keys/{id}")).await;
     assert!(page.contains("4711"), "{page}");
-    let listed = json(&service, &["keys", "list"]).await;
+    let listed = items(&service, &["keys", "list"]).await;
     let keys: Vec<&Value> = listed.as_array().unwrap().iter().collect();
     let petra = keys.iter().find(|key| key["name"] == "petra").unwrap();
     assert_eq!(petra["account"], 4711);

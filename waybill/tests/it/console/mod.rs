@@ -5,6 +5,7 @@ mod accessibility;
 pub mod browser;
 mod desk;
 mod identity;
+mod lists;
 pub mod live;
 mod now;
 mod pages;

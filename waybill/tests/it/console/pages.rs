@@ -150,7 +150,7 @@ async fn nothing_needs_anybody_when_all_is_well_and_what_does_is_named_with_its_
     let dead = json(&console, &session, "/dead?format=json").await;
     assert_eq!(dead[0]["last_error"], "order 12 at line 3: no amount");
     let refused = json(&console, &session, "/refused?format=json").await;
-    assert_eq!(refused[0]["answer"], 401);
+    assert_eq!(refused[0]["status"], 401);
     service.stop().await;
 }
 
@@ -177,13 +177,13 @@ async fn deliveries_are_listed_by_filter_and_page_by_page_as_page_json_and_csv()
         pages += 1;
         for item in answer["items"].as_array().unwrap() {
             assert!(
-                seen.insert(item["delivery"].as_str().unwrap().to_owned()),
+                seen.insert(item["delivery_id"].as_str().unwrap().to_owned()),
                 "{item}"
             );
             assert_eq!(item["outcome"], "done");
         }
         match answer["next"].as_str() {
-            Some(next) => path = format!("/deliveries?format=json&before={next}"),
+            Some(next) => path = format!("/deliveries?format=json&after={next}"),
             None => break,
         }
     }
@@ -208,7 +208,7 @@ async fn deliveries_are_listed_by_filter_and_page_by_page_as_page_json_and_csv()
         page.contains("Older") && page.contains("orders/updated"),
         "{page}"
     );
-    let (status, _) = console.page(&session, "/deliveries?before=nothing").await;
+    let (status, _) = console.page(&session, "/deliveries?after=nothing").await;
     assert_eq!(status, 400);
     service.stop().await;
 }
@@ -230,12 +230,12 @@ async fn dead_jobs_of_one_moment_are_each_on_one_page() {
         let answer: Value = serde_json::from_str(&console.shown(&session, &path).await).unwrap();
         for item in answer["items"].as_array().unwrap() {
             assert!(
-                seen.insert(item["job"].as_str().unwrap().to_owned()),
+                seen.insert(item["id"].as_str().unwrap().to_owned()),
                 "{item}"
             );
         }
         match answer["next"].as_str() {
-            Some(next) => path = format!("/dead?format=json&before={next}"),
+            Some(next) => path = format!("/dead?format=json&after={next}"),
             None => break,
         }
     }
@@ -265,7 +265,7 @@ async fn no_page_of_the_console_says_who_a_person_is() {
         "/customers/77?shop=shop.example",
     ];
     paths.extend(more.map(str::to_owned));
-    paths.push("/privacy?state=all".to_owned());
+    paths.push("/privacy?all=yes".to_owned());
     let jobs = service
         .db()
         .query("select id from jobs")

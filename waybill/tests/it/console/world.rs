@@ -216,7 +216,7 @@ pub async fn pages(service: &Service) -> Vec<String> {
         "/dead/discard".to_owned(),
         "/dead?kind=nothing".to_owned(),
         format!("/operations/{operation}"),
-        "/privacy?state=all".to_owned(),
+        "/privacy?all=yes".to_owned(),
         "/privacy/enter".to_owned(),
         format!("/privacy/{privacy}"),
         "/endpoints/add".to_owned(),

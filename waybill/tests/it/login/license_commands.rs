@@ -37,7 +37,7 @@ impl Desk {
 
     /// What the audit says was done, oldest first: by whom, what, to which object.
     fn audited(&self) -> Vec<(String, String, String)> {
-        let entries = self.json("audit list");
+        let entries = self.items("audit list");
         let mut entries: Vec<_> = entries
             .as_array()
             .unwrap()
@@ -79,6 +79,11 @@ impl Desk {
 
     fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.does(&format!("{line} --json"))).unwrap()
+    }
+
+    /// The rows of a list.
+    fn items(&self, line: &str) -> Value {
+        self.json(line)["items"].take()
     }
 
     /// Grants a licence; its id.
@@ -192,9 +197,9 @@ fn what_cannot_be_changed_says_how_it_stands() {
     ] {
         desk.refuses(wrong);
     }
-    let licenses = desk.json("licenses list --all");
+    let licenses = desk.items("licenses list --all");
     assert_eq!(licenses.as_array().unwrap().len(), 1);
-    let licenses = desk.json("licenses list");
+    let licenses = desk.items("licenses list");
     assert_eq!(licenses.as_array().unwrap().len(), 0);
 }
 
@@ -295,7 +300,7 @@ fn a_grant_that_is_repeated_makes_no_second_licence() {
     );
     let said = desk.does(&format!("{grant} --days 60"));
     assert!(said.contains("is there already"), "{said}");
-    assert_eq!(desk.json("licenses list").as_array().unwrap().len(), 1);
+    assert_eq!(desk.items("licenses list").as_array().unwrap().len(), 1);
     // Another tier, and what a subscription pays for, are licences of their own; so is one
     // beside a licence that was put out of force.
     let id = first["id"].as_str().unwrap();
@@ -308,7 +313,7 @@ fn a_grant_that_is_repeated_makes_no_second_licence() {
         let granted = desk.json(&format!("licenses grant --user alice {further}"));
         assert_eq!(granted["outcome"], "granted", "{further}");
     }
-    assert_eq!(desk.json("licenses list").as_array().unwrap().len(), 4);
+    assert_eq!(desk.items("licenses list").as_array().unwrap().len(), 4);
 }
 
 #[tokio::test]
@@ -319,10 +324,10 @@ async fn the_end_of_an_invitation_is_reported_and_what_nobody_can_claim_is_liste
     let granted = desk.json("licenses grant --user alice --tier pro");
     assert!(granted["claimable_until"].is_string(), "{granted}");
     desk.does("licenses grant --user id:7 --tier pro");
-    assert_eq!(desk.json("licenses list --unclaimable"), json!([]));
+    assert_eq!(desk.items("licenses list --unclaimable"), json!([]));
     desk.execute("update users set claimable_until = 5 where claimable_until is not null")
         .await;
-    let listed = desk.json("licenses list --unclaimable");
+    let listed = desk.items("licenses list --unclaimable");
     assert_eq!(listed[0]["id"], granted["id"]);
     assert_eq!(
         (&listed[0]["unclaimable"], &listed[1]),
@@ -337,19 +342,19 @@ async fn the_end_of_an_invitation_is_reported_and_what_nobody_can_claim_is_liste
 #[tokio::test]
 async fn a_subscriptions_licence_is_shown_with_its_grace() {
     let desk = Desk::new();
-    let id = desk.grants("--user id:7 --tier pro --days 30 --subscription sub_1");
     desk.grants("--user id:7 --tier alpha --days 30");
+    let id = desk.grants("--user id:7 --tier pro --days 30 --subscription sub_1");
     let grace = |setting: &str| {
         let mut list = desk.command("licenses list --json");
         list.env("LICENSE_GRACE_DAYS", setting);
         let output = output(list);
         assert!(output.status.success());
         let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
-        listed[0]["grace_until"].clone()
+        listed["items"][0]["grace_until"].clone()
     };
     assert_eq!(grace("0"), Value::Null);
     assert!(grace("5").as_str().unwrap() > grace("3").as_str().unwrap());
-    let listed = desk.json("licenses list");
+    let listed = desk.items("licenses list");
     assert_eq!(listed[0]["grace_until"], grace("3"));
     assert_eq!(listed[1]["grace_until"], Value::Null);
     desk.execute("update licenses set expires_at = granted_at + 1")
@@ -358,7 +363,7 @@ async fn a_subscriptions_licence_is_shown_with_its_grace() {
     assert!(said.contains("active, in grace"), "{said}");
     assert!(said.contains("with grace "), "{said}");
     assert_eq!(desk.tier("id:7"), ("pro".into(), "active".into()));
-    let listed = desk.json("licenses list");
+    let listed = desk.items("licenses list");
     assert_eq!(
         (&listed[0]["id"], &listed[0]["status"], &listed[1]["status"]),
         (&json!(id), &json!("active"), &json!("expired"))
@@ -413,7 +418,7 @@ fn every_change_of_licences_organizations_and_keys_is_in_the_audit_with_who_made
     );
     desk.does("audit verify");
     // Nobody's login, and no key.
-    let all = desk.json("audit list").to_string();
+    let all = desk.items("audit list").to_string();
     for secret in ["alice", "bob", key["key"].as_str().unwrap()] {
         assert!(!all.contains(secret), "{secret} in {all}");
     }
@@ -518,7 +523,7 @@ fn a_person_and_an_organization_are_forgotten_when_an_operator_says_so() {
     desk.does("users forget alice --yes");
     let said = desk.refuses("users forget alice");
     assert!(said.contains("nobody named alice"), "{said}");
-    let left = desk.json("licenses list --all");
+    let left = desk.items("licenses list --all");
     assert_eq!(
         (left.as_array().unwrap().len(), &left[0]["id"]),
         (1, &json!(of_org))

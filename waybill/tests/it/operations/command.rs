@@ -443,7 +443,7 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
     let json = |output: Output| -> Value { serde_json::from_slice(&output.stdout).unwrap() };
     assert_eq!(text(&shop.run(&["jobs", "list"]).stdout), "No jobs.\n");
     let triggered = json(shop.run(&["trigger", "orders/create", "--json"]));
-    let jobs = json(shop.run(&["jobs", "list", "--json"]));
+    let jobs = json(shop.run(&["jobs", "list", "--json"]))["items"].take();
     assert_eq!(
         (&jobs[0]["kind"], &jobs[0]["state"]),
         (&"orders/create".into(), &"done".into())
@@ -454,7 +454,10 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
             .run(&["jobs", "list", "--state", "done", "--queue", "orders"])
             .stdout,
     );
-    assert!(table.starts_with("JOB ") && table.contains(id), "{table}");
+    assert!(
+        table.starts_with("ARRIVED ") && table.contains(id),
+        "{table}"
+    );
     assert_eq!(
         text(&shop.run(&["jobs", "list", "--state", "dead"]).stdout),
         "No jobs.\n"
@@ -471,7 +474,7 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
     std::fs::write(&file, r#"{"id": "none"}"#).unwrap();
     shop.run(&["trigger", "orders/create", "--body", file.to_str().unwrap()]);
     let dead = json(shop.run(&["jobs", "list", "--state", "dead", "--json"]));
-    let dead = dead[0]["id"].as_str().unwrap().to_owned();
+    let dead = dead["items"][0]["id"].as_str().unwrap().to_owned();
     let retry = shop.run(&["dead", "requeue", &dead]);
     assert!(text(&retry.stdout).contains("is ready"), "{retry:?}");
     let missing = shop.run(&["orders", "show", "404"]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json as value};
 
 use crate::support::delivery::SHOP;
-use crate::support::operator::{json, refused, said};
+use crate::support::operator::{items, json, refused, said};
 use crate::support::order::{body, deliver, order_delivery, shown, with, without_texts};
 use crate::support::payment::{event_called, intent};
 use crate::support::{records, service};
@@ -11,7 +11,7 @@ use crate::support::{records, service};
 const OTHER: &str = "a-shop-with-a-name-that-no-terminal-has-room-for.example";
 
 fn ids(page: &Value) -> Vec<i64> {
-    let orders = page["orders"].as_array().unwrap().iter();
+    let orders = page.as_array().unwrap().iter();
     orders.map(|order| order["id"].as_i64().unwrap()).collect()
 }
 
@@ -41,7 +41,7 @@ async fn orders_are_listed_page_by_page() {
         )
         .await;
     }
-    let all = ids(&json(&service, &["orders", "list"]).await);
+    let all = ids(&items(&service, &["orders", "list"]).await);
     let expected: Vec<i64> = (1..=5).rev().map(|n| 820_982_911_946_154_500 + n).collect();
     assert_eq!(all, expected);
     let mut read = Vec::new();
@@ -51,9 +51,9 @@ async fn orders_are_listed_page_by_page() {
         arguments.extend(cursor.iter().flat_map(|cursor| ["--after", cursor]));
         let page = json(&service, &arguments).await;
         let text = said(&service, &arguments).await;
-        assert!(text.starts_with("ORDER "), "{text}");
+        assert!(text.starts_with("ORDERED "), "{text}");
         assert_eq!(next(&text), page["next"].as_str(), "{text}");
-        read.extend(ids(&page));
+        read.extend(ids(&page["items"]));
         cursor = page["next"].as_str().map(str::to_owned);
         if cursor.is_none() {
             break;
@@ -70,7 +70,7 @@ async fn orders_are_listed_page_by_page() {
         "--shop",
         OTHER,
     ];
-    assert_eq!(ids(&json(&service, &filtered).await), all[..2]);
+    assert_eq!(ids(&items(&service, &filtered).await), all[..2]);
     for wrong in [
         ["--after", "x"],
         ["--state", "lost"],

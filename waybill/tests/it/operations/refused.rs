@@ -9,7 +9,7 @@ use store::refused_deliveries::KEPT;
 
 use crate::both::operations::doctor::doctor;
 use crate::support::delivery::{Delivery, order, payment_at};
-use crate::support::operator::{json, said};
+use crate::support::operator::{items, said};
 use crate::support::process::run;
 use crate::support::{START, STOREFRONT_SECRET, Service, eventually, service};
 
@@ -44,7 +44,7 @@ async fn counted(service: &Service) -> i64 {
 
 async fn list(service: &Service) -> Vec<Value> {
     let since = ["refused", "list", "--since", "4000000000s"];
-    json(service, &since).await.as_array().unwrap().clone()
+    items(service, &since).await.as_array().unwrap().clone()
 }
 
 #[tokio::test]
@@ -91,10 +91,6 @@ async fn a_refused_delivery_is_kept_with_the_setting_that_would_take_it() {
 
     let text = said(&service, &["refused", "list"]).await;
     assert!(text.contains("set STOREFRONT_PROVIDER=shopify"), "{text}");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
     let summary = said(&service, &["refused", "summary"]).await;
     let first = summary.lines().nth(1).unwrap();
     assert!(

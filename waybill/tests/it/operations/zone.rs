@@ -3,7 +3,7 @@
 use domain::time::Timestamp;
 
 use crate::support::delivery::order;
-use crate::support::operator::{json, parsed, said, waybill};
+use crate::support::operator::{items, parsed, said, waybill};
 use crate::support::order::post_all;
 use crate::support::payment::{event, intent};
 use crate::support::process::{command, output, run};
@@ -34,7 +34,7 @@ fn fact<'a>(text: &'a str, name: &str) -> &'a str {
 async fn times_are_those_of_the_terminal_and_with_utc_those_of_machines() {
     let service = service().without_workers().start().await;
     post_all(&service, &[order("orders/create", 1)]).await;
-    let jobs = json(&service, &["jobs", "list"]).await;
+    let jobs = items(&service, &["jobs", "list"]).await;
     let id = jobs[0]["id"].as_str().unwrap();
     let machines = jobs[0]["created_at"].as_str().unwrap().to_owned();
     assert!(machines.ends_with('Z'), "{machines}");
@@ -70,7 +70,11 @@ async fn times_are_those_of_the_terminal_and_with_utc_those_of_machines() {
         let mut list = waybill(&service, &["jobs", "list", "--json"]);
         list.env("TZ", AHEAD).args(filter);
         let found = parsed(&run(list).await);
-        assert_eq!(found.as_array().unwrap().len(), expected, "{filter:?}");
+        assert_eq!(
+            found["items"].as_array().unwrap().len(),
+            expected,
+            "{filter:?}"
+        );
     }
     service.stop().await;
 }
@@ -98,12 +102,12 @@ async fn no_command_shows_a_person_the_times_of_machines() {
         ],
     )
     .await;
-    let jobs = json(&service, &["jobs", "list"]).await;
-    let requests = json(&service, &["privacy", "list", "--all"]).await;
-    let orders = json(&service, &["orders", "list"]).await;
+    let jobs = items(&service, &["jobs", "list"]).await;
+    let requests = items(&service, &["privacy", "list", "--all"]).await;
+    let orders = items(&service, &["orders", "list"]).await;
     let id = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let (job, privacy) = (id(&jobs[0]["id"]), id(&requests[0]["id"]));
-    let order = orders["orders"][0]["id"].to_string();
+    let order = orders[0]["id"].to_string();
     let mut times = 0;
     for arguments in [
         &["jobs", "show", &job][..],

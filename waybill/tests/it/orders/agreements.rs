@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::orders::checkout_key;
 
 use crate::support::delivery::{Delivery, SHOP};
-use crate::support::operator::{json as listed_by, said};
+use crate::support::operator::{items as listed_by, said};
 use crate::support::order::{
     body, cancelled, deliver, deliver_in_step, events as order_events, kinds as order_kinds,
     naming_agreement, order_delivery, shown, times, with,

@@ -16,7 +16,7 @@ use crate::both::orders::providers::{
     REFUND, capture, deliver_without_waiting, job, now, sandbox, with_payment,
 };
 use crate::support::delivery::{Delivery, SHOP, payment_at};
-use crate::support::operator::{json as listed_by, refused, said};
+use crate::support::operator::{items as listed_by, json as shown_by, refused, said};
 use crate::support::order::{
     CAPTURED, at, body, cancelled, captured, deliver, events, naming_agreement, order_delivery,
     post_all, shown, with,
@@ -584,7 +584,7 @@ async fn what_was_paid_twice_is_given_back_by_one_command() {
     }
     assert_eq!(listed_by(&service, &["orders", "held"]).await, json!([]));
     assert_eq!(
-        listed_by(&service, &give_back).await,
+        shown_by(&service, &give_back).await,
         json!({"payments": [], "rest": null, "currency": null})
     );
     assert_eq!(sandbox.payment().refunds().len(), 2);
@@ -855,7 +855,7 @@ async fn a_payment_with_an_odd_member_counts_and_says_which_one_it_is() {
     )
     .await;
     assert_eq!(state(&service, &key, 1).await, "requested");
-    let payment = listed_by(&service, &["payments", "show", "pi_1"]).await;
+    let payment = shown_by(&service, &["payments", "show", "pi_1"]).await;
     assert_eq!(payment["unread"], json!(["data.object.customer"]));
     let payment = said(&service, &["payments", "show", "pi_1"]).await;
     assert!(payment.contains("data.object.customer"), "{payment}");
@@ -1137,7 +1137,7 @@ async fn an_event_of_somebody_elses_account_pays_for_nothing() {
     deliver(&service, &of_account(&service, 2, "acct_8")).await;
     let order = shown(&service, &key, SHOP, 1).await;
     assert_eq!(order["financial_status"], "paid");
-    let payment = listed_by(&service, &["payments", "show", "pi_1@connected"]).await;
+    let payment = shown_by(&service, &["payments", "show", "pi_1@connected"]).await;
     assert_eq!(payment["account"], "acct_8");
     service.stop().await;
 }

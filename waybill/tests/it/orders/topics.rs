@@ -697,7 +697,7 @@ pub fn documented(id: i64, second: u32) -> Value {
 
 /// The lines of `waybill orders repeated`, without times.
 async fn repeated(service: &Service) -> Value {
-    let mut listed = operator::json(service, &["orders", "repeated"]).await;
+    let mut listed = operator::items(service, &["orders", "repeated"]).await;
     for body in listed.as_array_mut().unwrap() {
         cut(body, &["created_at", "refuted"]);
     }

@@ -9,13 +9,16 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 22] = [
+pub const LISTS: [&str; 25] = [
     "/",
     "/deliveries",
     "/live",
     "/orders",
     "/payments",
     "/subscriptions",
+    "/notifications",
+    "/jobs",
+    "/repeated",
     "/secrets",
     "/held",
     "/failing",

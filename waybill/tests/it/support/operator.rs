@@ -68,6 +68,11 @@ pub async fn json(service: &Service, arguments: &[&str]) -> Value {
     parsed(&ran(service, &[arguments, &["--json"]].concat()).await)
 }
 
+/// The rows of a list.
+pub async fn items(service: &Service, arguments: &[&str]) -> Value {
+    json(service, arguments).await["items"].take()
+}
+
 pub fn parsed(output: &Output) -> Value {
     let error = String::from_utf8_lossy(&output.stderr);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {error}"))

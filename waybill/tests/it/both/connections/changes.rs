@@ -17,7 +17,7 @@ use super::{
 };
 use crate::support::backend::Backend;
 use crate::support::delivery::Delivery;
-use crate::support::operator::{json, ran, refused, said};
+use crate::support::operator::{items, json, ran, refused, said};
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::{Service, eventually, pause, service};
 
@@ -185,7 +185,7 @@ async fn a_paused_connection_lets_its_work_wait_and_no_other() {
             .await,
         0
     );
-    let listed = json(&service, &["connections", "list"]).await;
+    let listed = items(&service, &["connections", "list"]).await;
     assert_eq!(listed[0]["state"], "paused");
     said(&service, &["connections", "resume", "shop-a"]).await;
     eventually("the paused one's is done too", async || {

@@ -13,7 +13,7 @@ use store::attention;
 use super::{A, B, KEY, SECRET_A, SECRET_B, add, api, by, payments, storefront, with_connections};
 use crate::both::operations::doctor::{doctor, says};
 use crate::support::delivery::Delivery;
-use crate::support::operator::{json, said};
+use crate::support::operator::{items, json, said};
 use crate::support::order::{body, order_delivery};
 use crate::support::process::run;
 use crate::support::{eventually, job};
@@ -72,17 +72,17 @@ async fn jobs_dead_jobs_and_refusals_are_listed_by_connection() {
         ("default", &["4"]),
         ("nobody", &[]),
     ] {
-        let listed = json(&service, &["jobs", "list", "--connection", name]).await;
+        let listed = items(&service, &["jobs", "list", "--connection", name]).await;
         assert_eq!(objects(&listed), expected, "{name}");
         let about = ["jobs", "list", "--object", "3", "--connection", name];
-        let found = json(&service, &about).await.as_array().unwrap().len();
+        let found = items(&service, &about).await.as_array().unwrap().len();
         assert_eq!(found, usize::from(name == "shop-b"), "{name}");
     }
     service
         .execute("update jobs set state = 'dead', finished_at = created_at, last_error = 'boom'")
         .await;
     let dead = async |name: &str| {
-        let listed = json(&service, &["dead", "list", "--connection", name]).await;
+        let listed = items(&service, &["dead", "list", "--connection", name]).await;
         let groups = json(&service, &["dead", "summary", "--connection", name]).await;
         let counted = groups[0]["jobs"].as_u64().unwrap_or_default();
         let listed = objects(&listed);
@@ -99,12 +99,12 @@ async fn jobs_dead_jobs_and_refusals_are_listed_by_connection() {
     for (name, of) in [("shop-a", "shop-a"), ("default", ""), ("shop-b", "none")] {
         let list = ["refused", "list", "--since", "10000d", "--connection", name];
         eventually("what was refused is written", async || {
-            let listed = json(&service, &list).await;
+            let listed = items(&service, &list).await;
             let listed = listed.as_array().unwrap();
             listed.iter().all(|it| it["connection"] == of) && (of == "none" || listed.len() == 1)
         })
         .await;
-        refused.push(json(&service, &list).await.as_array().unwrap().len());
+        refused.push(items(&service, &list).await.as_array().unwrap().len());
     }
     assert_eq!(refused, [1, 1, 0]);
     service.stop().await;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
-use crate::support::operator::{dead_orders, json, parsed, refused, said, waybill};
+use crate::support::operator::{dead_orders, items, json, parsed, refused, said, waybill};
 use crate::support::order::{body, deliver, order_delivery, post_all, with};
 use crate::support::records::with_code;
 use crate::support::requests::{entry, give_up, posted, request};
@@ -94,7 +94,7 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
     assert!(text.starts_with("JOBS  KIND "), "{text}");
     assert!(text.contains("4 dead in all"), "{text}");
     let found = async |filters: &[&str]| {
-        let list = json(&service, &[&["dead", "list"], filters].concat()).await;
+        let list = items(&service, &[&["dead", "list"], filters].concat()).await;
         ids(&list).len()
     };
     for (filters, jobs) in [
@@ -132,7 +132,7 @@ async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
         &order_delivery("orders/create", &unreadable).id("w-2"),
     )
     .await;
-    let id = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    let id = ids(&items(&service, &["dead", "list"]).await).remove(0);
     let text = said(&service, &["dead", "show", &id]).await;
     for part in [
         "orders/create",
@@ -195,7 +195,7 @@ async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
         assert_eq!(code, 2, "{arguments:?}: {error}");
     }
     assert_eq!(service.jobs(State::Dead).await, 3);
-    let one = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    let one = ids(&items(&service, &["dead", "list"]).await).remove(0);
     let text = said(&service, &["dead", "requeue", &one]).await;
     assert!(text.contains(&format!("Job {one} is ready")), "{text}");
     assert_eq!(service.jobs(State::Dead).await, 2);
@@ -331,7 +331,7 @@ async fn the_rate_is_kept() {
 async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     let mut service = service().without_workers().start().await;
     dead_orders(&service, 2).await;
-    let listed = json(&service, &["dead", "list"]).await;
+    let listed = items(&service, &["dead", "list"]).await;
     let first = ids(&listed).remove(0);
     let text = said(&service, &["dead", "discard", &first]).await;
     assert!(text.contains("never run again"), "{text}");
@@ -394,7 +394,7 @@ async fn workers_are_notified_at_once_and_the_broker_forgets_its_dead_letters() 
     let service = service().without_workers().start().await;
     dead_orders(&service, 3).await;
     let bus = &service.parts.bus;
-    for id in ids(&json(&service, &["dead", "list"]).await) {
+    for id in ids(&items(&service, &["dead", "list"]).await) {
         let id: JobId = id.parse().unwrap();
         let dead_lettered = bus.dead_letter(Queue::Orders, "orders/create", id.into());
         dead_lettered.await.unwrap();
@@ -425,7 +425,7 @@ async fn one_job_that_a_filter_finds_is_asked_about_too() {
         }
     }
     assert_eq!(service.jobs(State::Dead).await, 1);
-    let id = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    let id = ids(&items(&service, &["dead", "list"]).await).remove(0);
     said(&service, &["dead", "requeue", &id]).await;
     assert_eq!(service.jobs(State::Dead).await, 0, "named, it is meant");
     service.stop().await;
@@ -494,7 +494,7 @@ async fn dead_letters_of_another_database_stay_on_the_broker() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 1).await;
     let bus = &service.parts.bus;
-    let ours: JobId = ids(&json(&service, &["dead", "list"]).await)[0]
+    let ours: JobId = ids(&items(&service, &["dead", "list"]).await)[0]
         .parse()
         .unwrap();
     for id in [ours, Uuid::now_v7(), Uuid::now_v7()] {

@@ -8,7 +8,7 @@ use store::{audit, job_attempts, jobs};
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{SHOP, order};
-use crate::support::operator::{json, refused, said};
+use crate::support::operator::{items, json, refused, said};
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::requests::{posted, request};
 use crate::support::{Service, eventually, pause, service};
@@ -49,7 +49,7 @@ async fn jobs_are_listed_page_by_page_by_what_they_are_about_and_when_they_came(
         // Deliveries of one millisecond are listed in any sequence.
         pause(Duration::from_millis(2)).await;
     }
-    let all = json(&service, &["jobs", "list"]).await;
+    let all = items(&service, &["jobs", "list"]).await;
     let all = ids(&all);
     assert_eq!(all.len(), 5);
     for (arguments, expected) in [
@@ -70,7 +70,7 @@ async fn jobs_are_listed_page_by_page_by_what_they_are_about_and_when_they_came(
             vec![0, 1, 2, 3, 4],
         ),
     ] {
-        let found = json(&service, &[&["jobs", "list"], arguments].concat()).await;
+        let found = items(&service, &[&["jobs", "list"], arguments].concat()).await;
         let expected: Vec<&str> = expected.into_iter().map(|nth: usize| all[nth]).collect();
         assert_eq!(ids(&found), expected, "{arguments:?}");
     }
@@ -81,7 +81,7 @@ async fn jobs_are_listed_page_by_page_by_what_they_are_about_and_when_they_came(
         if let Some(last) = read.last() {
             arguments.extend(["--after", last.as_str()]);
         }
-        let page = json(&service, &arguments).await;
+        let page = items(&service, &arguments).await;
         let text = said(&service, &arguments).await;
         let page: Vec<String> = ids(&page).into_iter().map(str::to_owned).collect();
         let hint = page.last().filter(|_| page.len() == 2);

@@ -182,7 +182,7 @@ async fn of_two_who_copy_at_once_one_ends_and_the_copy_is_right() {
     let after = settings(free_port(), &backend.database_url);
     let keys = waybill(&after, there, &["keys", "list", "--json"]).await;
     let keys: Value = serde_json::from_slice(&keys.stdout).unwrap();
-    assert_eq!(keys.as_array().unwrap().len(), 3);
+    assert_eq!(keys["items"].as_array().unwrap().len(), 3);
     let audit = waybill(&after, there, &["audit", "verify"]).await;
     assert!(audit.status.success(), "{}", text(&audit.stderr));
 }

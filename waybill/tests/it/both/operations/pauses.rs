@@ -17,7 +17,7 @@ use store::pauses;
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::endpoint::StandIn;
 use crate::support::job;
-use crate::support::operator::{json, refused, said};
+use crate::support::operator::{items, refused, said};
 use crate::support::order::{body, order_delivery, post_all};
 use crate::support::requests::{entry, posted, request};
 use crate::support::{Service, eventually, pause, service};
@@ -92,13 +92,13 @@ async fn a_paused_queue_takes_deliveries_and_runs_none_until_an_operator_ends_th
         entry(&service, id).await.state == "done"
     })
     .await;
-    let listed = json(&service, &["jobs", "list", "--state", "ready"]).await;
+    let listed = items(&service, &["jobs", "list", "--state", "ready"]).await;
     let why = listed[0]["last_error"].as_str().unwrap().to_owned();
     assert!(
         why.starts_with("queue orders is paused until ") && why.ends_with(" by operator:ann"),
         "{why}"
     );
-    let listed = json(&service, &["pauses", "list"]).await;
+    let listed = items(&service, &["pauses", "list"]).await;
     assert_eq!(listed[0]["scope"], "queue");
     assert_eq!(listed[0]["name"], "orders");
     assert_eq!(listed[0]["actor"], "operator:ann");
@@ -123,7 +123,7 @@ async fn a_paused_queue_takes_deliveries_and_runs_none_until_an_operator_ends_th
         "nothing is said of a pause that is over"
     );
     assert_eq!(
-        json(&service, &["pauses", "list"]).await,
+        items(&service, &["pauses", "list"]).await,
         Value::Array(Vec::new())
     );
     let entries = audit::newest(service.db(), 100).await.unwrap();

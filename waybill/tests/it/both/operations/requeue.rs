@@ -14,7 +14,7 @@ use store::sql::{Db, Tx};
 use crate::both::privacy::erasure::places;
 use crate::support::delivery::{SHOP, order, storefront};
 use crate::support::job as made;
-use crate::support::operator::{json, refused, said};
+use crate::support::operator::{items, json, refused, said};
 use crate::support::order::{body, deliver, order_delivery, post_all, rows};
 use crate::support::records;
 use crate::support::{Service, eventually, pause, service};
@@ -31,7 +31,7 @@ async fn requeued(service: &Service, filters: &[&str]) -> Value {
 
 /// The id of the one job of a kind.
 async fn job(service: &Service, kind: &str) -> String {
-    let jobs = json(service, &["jobs", "list", "--kind", kind]).await;
+    let jobs = items(service, &["jobs", "list", "--kind", kind]).await;
     assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
     jobs[0]["id"].as_str().unwrap().to_owned()
 }

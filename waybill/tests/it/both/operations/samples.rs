@@ -129,7 +129,7 @@ async fn samples_are_removed_with_all_that_came_of_them_and_nothing_else_is() {
     assert!(more.count() >= 12, "{with:?}");
     // Their names distinguish them from the real one.
     let listed = printed(&service, &["orders", "list"]).await;
-    let names = listed["orders"].as_array().unwrap().iter();
+    let names = listed["items"].as_array().unwrap().iter();
     let mut names: Vec<&str> = names.filter_map(|it| it["name"].as_str()).collect();
     names.sort_unstable();
     assert!(

@@ -294,7 +294,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
         &expected[0],
         &expected[1],
     ] {
-        let jobs = listed(&settings, "jobs", id);
+        let jobs = listed(&settings, "jobs", id)["items"].take();
         let found: Vec<&str> = jobs
             .as_array()
             .unwrap()
@@ -304,7 +304,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
         assert_eq!(found, expected, "by {id}");
     }
     assert_eq!(
-        listed(&settings, "jobs", "nobody"),
+        listed(&settings, "jobs", "nobody")["items"],
         Value::Array(Vec::new())
     );
     db.close().await;

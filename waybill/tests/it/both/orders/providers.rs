@@ -158,7 +158,7 @@ pub async fn state(service: &Service, id: i64) -> (String, usize) {
 
 /// Order, topic and how often it was refuted, of `waybill orders repeated`.
 async fn refuted(service: &Service) -> Vec<(i64, String, i64)> {
-    let listed = operator::json(service, &["orders", "repeated"]).await;
+    let listed = operator::items(service, &["orders", "repeated"]).await;
     let mut refuted: Vec<_> = listed
         .as_array()
         .unwrap()

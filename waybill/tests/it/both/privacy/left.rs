@@ -19,7 +19,7 @@ use crate::support::canary::{Found, Gaps, compress_nothing, scan_database_files,
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::login::desk;
 use crate::support::object_store::{Bucket, Fault};
-use crate::support::operator::{json as json_of, ran, refused, said, waybill};
+use crate::support::operator::{items, json as json_of, ran, refused, said, waybill};
 use crate::support::order::{body, deliver, fulfilment, order_delivery, post_all, with};
 use crate::support::payment::{declined, event};
 use crate::support::process::run;
@@ -624,7 +624,7 @@ async fn who_sees_the_address_of_a_mail_is_in_the_audit() {
     let shown = run(show).await;
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("canary@example.com"), "{shown:?}");
-    let seen = json_of(&service, &["audit", "list", "--object", &id]).await;
+    let seen = items(&service, &["audit", "list", "--object", &id]).await;
     assert_eq!(seen[0]["action"], "notification.shown");
     assert_eq!(seen[0]["actor"], "operator:ann");
     assert!(!seen.to_string().contains("canary"), "{seen}");

@@ -488,7 +488,7 @@ async fn an_operator_asks_for_an_earlier_time_and_the_audit_says_so() {
     );
     let why = world.row("payment").await.last_error.unwrap();
     assert_eq!(why, "what is older than 30 days, generic does not list");
-    let audit = operator::json(&world.service, &["audit", "list"]).await;
+    let audit = operator::items(&world.service, &["audit", "list"]).await;
     assert!(
         audit.to_string().contains("reconciliation.asked"),
         "{audit}"

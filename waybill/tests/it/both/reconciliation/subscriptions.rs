@@ -125,7 +125,7 @@ async fn subscriptions_that_a_provider_took_away_are_said_and_made_again() {
             .iter()
             .all(|it| it.url == here && it.is_active)
     );
-    let audit = operator::json(&world.service, &["audit", "list"])
+    let audit = operator::items(&world.service, &["audit", "list"])
         .await
         .to_string();
     assert!(audit.contains("subscriptions.repaired"), "{audit}");

@@ -1,7 +1,8 @@
-//! What a page shows of a value: in HTML, in JSON and in CSV. Ids are texts, so that none loses digits.
+//! What is shown of a value: on a page, on a terminal, in JSON and in CSV. Ids are texts, so that none loses digits.
 
-use domain::time::Timestamp;
+use domain::time::{Timestamp, age};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use platform::zone;
 use serde_json::{Value, json};
 
 /// What may stand in a part of a path as it is.
@@ -18,7 +19,11 @@ pub enum Cell {
     /// An id, a name of ours, or a command, which is read letter by letter.
     Code(String),
     Number(i64),
+    /// An amount of money, whose ends stand below each other.
+    Amount(String),
     Time(Moment),
+    /// A time of which is shown how far away it is.
+    Age(Moment),
     /// A text that leads to a page of the console.
     Link {
         text: String,
@@ -132,6 +137,18 @@ impl Cell {
         at.map_or(Cell::None, Cell::time)
     }
 
+    pub fn age(at: Timestamp) -> Self {
+        Cell::Age(Moment(at))
+    }
+
+    pub fn maybe_age(at: Option<Timestamp>) -> Self {
+        at.map_or(Cell::None, Cell::age)
+    }
+
+    pub fn amount(amount: impl Into<String>) -> Self {
+        Cell::Amount(amount.into())
+    }
+
     pub fn link(text: impl Into<String>, href: String) -> Self {
         Cell::Link {
             text: text.into(),
@@ -147,7 +164,12 @@ impl Cell {
     pub fn whole(&self) -> Option<&str> {
         match self {
             Cell::Text(text) | Cell::Code(text) | Cell::Link { text, .. } => Some(text),
-            Cell::None | Cell::Number(_) | Cell::Time(_) | Cell::State(..) => None,
+            Cell::None
+            | Cell::Number(_)
+            | Cell::Amount(_)
+            | Cell::Time(_)
+            | Cell::Age(_)
+            | Cell::State(..) => None,
         }
     }
 
@@ -159,9 +181,25 @@ impl Cell {
     /// The class of its column's part in a row.
     pub fn column(&self) -> &'static str {
         match self {
-            Cell::Number(_) => "number",
+            Cell::Number(_) | Cell::Amount(_) => "number",
             _ if self.whole().is_some_and(is_sentence) => "sentence",
             _ => "",
+        }
+    }
+
+    /// The text on a terminal at this time, and whether it is a number.
+    pub fn on_terminal(&self, now: Timestamp) -> (String, bool) {
+        match self {
+            Cell::None => ("-".to_owned(), false),
+            Cell::Number(number) => (number.to_string(), true),
+            Cell::Amount(text) => (text.clone(), true),
+            Cell::Time(at) => (zone::time(at.0), false),
+            Cell::Age(at) if at.0 > now => (format!("in {}", age(at.0, now)), false),
+            Cell::Age(at) => (format!("{} ago", age(now, at.0)), false),
+            Cell::Text(text)
+            | Cell::Code(text)
+            | Cell::State(_, text)
+            | Cell::Link { text, .. } => (text.clone(), false),
         }
     }
 
@@ -170,12 +208,13 @@ impl Cell {
             Cell::None => Value::Null,
             Cell::Text(text)
             | Cell::Code(text)
+            | Cell::Amount(text)
             | Cell::State(_, text)
             | Cell::Link { text, .. } => {
                 json!(text)
             }
             Cell::Number(number) => json!(number),
-            Cell::Time(at) => json!(at.exact()),
+            Cell::Time(at) | Cell::Age(at) => json!(at.exact()),
         }
     }
 
@@ -187,7 +226,8 @@ impl Cell {
             Cell::Text(text) => json!({"is": "text", "text": text, "brief": brief}),
             Cell::Number(number) => json!({"is": "text", "text": number.to_string()}),
             Cell::Code(text) => json!({"is": "code", "text": text, "brief": brief}),
-            Cell::Time(at) => json!({"is": "time", "exact": at.exact()}),
+            Cell::Amount(text) => json!({"is": "text", "text": text}),
+            Cell::Time(at) | Cell::Age(at) => json!({"is": "time", "exact": at.exact()}),
             Cell::Link { text, href } => {
                 json!({"is": "link", "text": text, "brief": brief, "href": href})
             }
@@ -203,7 +243,8 @@ impl Cell {
         let text = match self {
             Cell::None => String::new(),
             Cell::Number(number) => return number.to_string(),
-            Cell::Time(at) => return at.exact(),
+            Cell::Time(at) | Cell::Age(at) => return at.exact(),
+            Cell::Amount(text) => return text.clone(),
             Cell::Text(text)
             | Cell::Code(text)
             | Cell::State(_, text)
@@ -224,6 +265,10 @@ pub fn escaped(part: &str) -> String {
 
 /// The text as a shell reads it as one word.
 pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

@@ -1,5 +1,6 @@
 //! Words that an argument takes. The script of `waybill completions` offers them to a shell.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::str::FromStr;
@@ -16,7 +17,6 @@ use domain::pause;
 use domain::payment::outcome;
 use domain::privacy;
 use operators::fields::Reason;
-use sandbox::sample;
 use strum::VariantArray;
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ pub fn privacy_topic() -> impl TypedValueParser<Value = privacy::Topic> {
 }
 
 /// A parser that takes any text that can be read. The words are those that are usual.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Usual(Vec<String>);
 
 impl TypedValueParser for Usual {
@@ -96,7 +96,8 @@ impl TypedValueParser for Usual {
     }
 }
 
-fn usual<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Usual {
+/// A parser for which these words are usual.
+pub fn usual<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Usual {
     Usual(words.into_iter().map(Into::into).collect())
 }
 
@@ -106,18 +107,14 @@ pub fn id(text: &str) -> Result<Uuid, &'static str> {
     id.map_err(|_| "is no id such as 01a3185c-5000-7cc3-98c4-dc0c0c07398f; the list of the same command shows them")
 }
 
+/// The domain of a shop, in small letters.
+pub fn shop(text: &str) -> Result<String, Infallible> {
+    Ok(text.trim().to_ascii_lowercase())
+}
+
 /// The kinds of jobs.
 pub fn kind() -> Usual {
     usual(kinds().map(Kind::into_str))
-}
-
-/// The topics and event types of which there are samples.
-pub fn sample() -> Usual {
-    usual(
-        sample::storefront_topics()
-            .into_iter()
-            .chain(sample::payment_types()),
-    )
 }
 
 /// The topics and event types of deliveries.
