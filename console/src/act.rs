@@ -5,6 +5,7 @@
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use clap::Args;
 use domain::api_key::Role;
 use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 use crate::access::{Needs, Visit};
 use crate::frame::Frame;
 use crate::listing::Table;
+use lists::form::{self, Field, Values};
 use lists::shown::Cell;
 
 pub struct Act {
@@ -142,6 +144,11 @@ impl Input {
     }
 }
 
+/// The fields of a form for these arguments. `given` has what is filled in already.
+pub fn form<T: Args>(given: &[(&str, &str)]) -> Vec<Field> {
+    form::fields::<T>(|name| Some(given.iter().find(|(field, _)| *field == name)?.1))
+}
+
 /// A page that asks before it is done.
 #[derive(Default)]
 pub struct Question {
@@ -157,6 +164,9 @@ pub struct Question {
     pub fields: Vec<(&'static str, String)>,
     /// What was chosen before, by a field each.
     pub chosen: Vec<(String, String)>,
+    /// The arguments of the command, as fields to fill in.
+    pub form: Vec<Field>,
+    /// What else is to be filled in.
     pub inputs: Vec<Input>,
     /// Where those go who change their mind.
     pub back: String,

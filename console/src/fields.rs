@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use clap::Args;
+use lists::form::{self, Empty};
+
 use crate::error::Error;
 
 /// Fields of which one is there twice or has such a character.
@@ -72,6 +75,12 @@ impl Fields {
                 _ => Err(wrong()),
             },
         }
+    }
+
+    /// The arguments that a form was made of, as it was filled in.
+    pub fn filled<T: Args>(&self, empty: Empty) -> Result<T, Error> {
+        let given = |name: &str| self.has(name).then(|| self.get(name));
+        form::read(given, empty).map_err(Error::impossible)
     }
 
     /// The fields whose names begin with this, without it, and their values.

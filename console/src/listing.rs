@@ -4,7 +4,8 @@
 use askama::Template;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
-use lists::{Asked, Extent, Field, List, Room, Wanted};
+use lists::form::{Field, Values};
+use lists::{Asked, Extent, List, Room, Wanted};
 use serde_json::{Map, Value, json};
 
 use crate::access::{Reader, Visit};
@@ -212,7 +213,7 @@ const FIRST: usize = 500;
 
 /// What the query of a page asks of a list.
 pub fn asked<L: List, R>(visit: &Visit<R>) -> Result<Asked<L>, Error> {
-    Ok(lists::asked(|name| visit.query.get(name))?)
+    Ok(lists::asked(|name| Some(visit.query.get(name)))?)
 }
 
 /// Reads what a page shows of a list.

@@ -1,12 +1,14 @@
 //! What operators list. A list is described here once: which filters it takes, what its rows and its columns are,
 //! and how a page of it is read. From that come the command with its options, help and completion, the page of the
 //! console with its form, the JSON and the CSV. A new list is an implementation of [`List`].
+//!
+//! What operators fill in before something is done is described here too ([`deeds`]): as the arguments of the command,
+//! of which the form of the console is made ([`form`]).
 
 use std::future::Future;
 use std::marker::PhantomData;
 
-use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use domain::job::JobId;
 use domain::time::Timestamp;
 use serde::Serialize;
@@ -14,6 +16,8 @@ use store::sql::{self, Db};
 
 pub mod age;
 pub mod audit;
+pub mod deeds;
+pub mod form;
 pub mod jobs;
 pub mod orders;
 pub mod payments;
@@ -22,6 +26,7 @@ pub mod providers;
 pub mod shown;
 pub mod words;
 
+use crate::form::{Empty, Field};
 use crate::shown::Cell;
 
 /// How many rows a command shows that is not told.
@@ -266,24 +271,6 @@ impl<L: List> FromArgMatches for Arguments<L> {
     }
 }
 
-/// An option by which a list is filtered, as a form asks for it.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// The name of the option without `--`, and of the field in an address.
-    pub name: String,
-    pub label: String,
-    pub help: String,
-    pub value: String,
-    /// What holds when nothing is given. Empty: any.
-    pub usual: String,
-    /// The values to choose from; none for a text.
-    pub choices: Vec<String>,
-    /// Other values may be given than those to choose from.
-    pub is_open: bool,
-    /// It is given or not.
-    pub is_flag: bool,
-}
-
 /// What the fields of an address ask of a list.
 pub struct Asked<L: List> {
     pub arguments: Arguments<L>,
@@ -293,97 +280,17 @@ pub struct Asked<L: List> {
 }
 
 /// Reads the fields of an address, as the command reads its options. `given` has the value of a field, or nothing.
-pub fn asked<'a, L: List>(given: impl Fn(&str) -> &'a str) -> Result<Asked<L>, Error> {
-    let command = Command::new("list")
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .disable_version_flag(true);
-    let mut command = Arguments::<L>::augment_args(command);
-    command.build();
-    let mut words = Vec::new();
-    let mut line = format!("waybill {}", L::COMMAND);
-    let mut fields = Vec::new();
-    for arg in command.get_arguments() {
-        let Some(name) = arg.get_long() else {
-            continue;
-        };
-        let value = given(name).trim();
-        if !value.is_empty() {
-            let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-            let (word, shown) = if is_flag {
-                if value != YES {
-                    return Err(Error::Wrong(format!(
-                        "{name}: it must be {YES}, or left out"
-                    )));
-                }
-                (format!("--{name}"), format!("--{name}"))
-            } else {
-                let shown = format!("--{name} {}", shown::quoted(value));
-                (format!("--{name}={value}"), shown)
-            };
-            words.push(word);
-            if name != AFTER {
-                line = format!("{line} {shown}");
-            }
-        }
-        if name != AFTER && name != LIMIT {
-            fields.push(Field::of(arg, name, value));
-        }
-    }
-    let matches = command.try_get_matches_from_mut(words);
-    let read = matches.and_then(|it| Arguments::<L>::from_arg_matches(&it));
+pub fn asked<'a, L: List>(given: impl Fn(&str) -> Option<&'a str>) -> Result<Asked<L>, Error> {
+    let mut fields = form::fields::<Arguments<L>>(&given);
+    let arguments = form::read::<Arguments<L>>(&given, Empty::LeftOut)?;
+    fields.retain(|it| it.name != AFTER);
+    let command = form::command(L::COMMAND, &fields);
+    fields.retain(|it| it.name != LIMIT);
     Ok(Asked {
-        arguments: read.map_err(|error| Error::Wrong(why(&error)))?,
+        arguments,
         fields,
-        command: line,
+        command,
     })
-}
-
-/// The value of a field that is there or not.
-const YES: &str = "yes";
-
-impl Field {
-    fn of(arg: &Arg, name: &str, value: &str) -> Self {
-        let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-        let choices = if is_flag {
-            vec![YES.to_owned()]
-        } else {
-            let possible = arg.get_possible_values();
-            possible.iter().map(|it| it.get_name().to_owned()).collect()
-        };
-        let mut usual = arg.get_default_values().iter();
-        let usual = usual.next().filter(|_| !is_flag);
-        Field {
-            name: name.to_owned(),
-            label: label(name),
-            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
-            value: value.to_owned(),
-            usual: usual.map_or_else(String::new, |it| it.to_string_lossy().into_owned()),
-            choices,
-            is_open: arg.is_hide_possible_values_set(),
-            is_flag,
-        }
-    }
-}
-
-/// `created-after` as people read it.
-fn label(name: &str) -> String {
-    let words = name.replace('-', " ");
-    let mut chars = words.chars();
-    let first = chars.next().map(|it| it.to_ascii_uppercase());
-    first.into_iter().chain(chars).collect()
-}
-
-/// Why the options are wrong, without what a terminal alone needs.
-fn why(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let lines = match error.kind() {
-        ErrorKind::InvalidValue => 2,
-        _ => 1,
-    };
-    let lines: Vec<&str> = text.lines().take(lines).map(str::trim).collect();
-    lines.join(" ")
 }
 
 /// The cells of each row.

@@ -51,13 +51,22 @@ pub fn pause_scope() -> impl TypedValueParser<Value = pause::Scope> {
     one_of(pause::Scope::ALL.map(|it| it.into_str()))
 }
 
-pub fn condition() -> impl TypedValueParser<Value = Condition> {
+/// What can be paused, but for shops and connections.
+pub fn pause_name() -> Usual {
+    let queues = Queue::ALL.map(|it| it.into_str());
+    let providers = pause::Provider::ALL.map(|it| it.into_str());
+    usual(queues.into_iter().chain(providers).chain(looked_at()))
+}
+
+fn looked_at() -> impl Iterator<Item = &'static str> {
     let looked_at = Condition::ALL.into_iter();
-    one_of(
-        looked_at
-            .filter(|it| it.row().is_looked_at)
-            .map(|it| it.into_str()),
-    )
+    looked_at
+        .filter(|it| it.row().is_looked_at)
+        .map(|it| it.into_str())
+}
+
+pub fn condition() -> impl TypedValueParser<Value = Condition> {
+    one_of(looked_at())
 }
 
 pub fn tier() -> impl TypedValueParser<Value = Tier> {

@@ -8,8 +8,10 @@ use axum::response::Response;
 use domain::api_key::Role;
 use domain::branding::Language;
 use domain::pause::Target;
+use lists::deeds::{ConnectionChanges, NewConnection};
+use lists::form::Empty;
 use lists::providers::{Connections, whose};
-use operators::connections::{self as flow, Changes, Means, OVERLAP, Refused, Rotation, Wanted};
+use operators::connections::{self as flow, Means, OVERLAP, Refused, Rotation, Wanted};
 use operators::pauses;
 use store::connections::{Overview, Side};
 
@@ -183,39 +185,12 @@ pub async fn ask_add(visit: Visit<Owner>) -> Result<Response, Error> {
         ],
         to: Some(format!("{HERE}/add")),
         label: "Add it",
-        inputs: vec![
-            Input::text(
-                "name",
-                "Name",
-                "Lower-case letters, digits and hyphens. It is never changed.",
-            ),
-            Input::text(
-                "provider",
-                "Provider",
-                "shopify, woocommerce, generic, standard-webhooks; of payments stripe, generic or standard-webhooks.",
-            ),
-            Input::text(
-                "shops",
-                "Shops",
-                "Their domains, with spaces between. Empty: it is a payment provider.",
-            ),
-            Input::text(
-                "account",
-                "Account",
-                "Of a payment provider whose events name the account.",
-            ),
-            Input::text(
-                "payments",
-                "Paid by",
-                "Of shops: the connection whose payments pay for their orders. Empty: that of the settings.",
-            ),
-            Input::text(
-                "sender",
-                "Writes to its buyers",
-                "Of shops: the sender of mails, such as Shop <orders@shop.example>. Empty: that of the settings.",
-            ),
-            hidden("secret", "Signing secret", "As the provider shows it."),
-        ],
+        form: act::form::<NewConnection>(&[]),
+        inputs: vec![hidden(
+            "secret",
+            "Signing secret",
+            "As the provider shows it.",
+        )],
         back: HERE.to_owned(),
         command: "waybill connections add NAME --provider P --shop DOMAIN --secret-file F"
             .to_owned(),
@@ -224,28 +199,19 @@ pub async fn ask_add(visit: Visit<Owner>) -> Result<Response, Error> {
     Ok(question.answer(&visit))
 }
 
-fn given(text: &str) -> Option<String> {
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
 pub async fn add(write: Write<Owner>) -> Result<Response, Error> {
-    let fields = &write.fields;
-    let name = fields.get("name").trim().to_owned();
+    let asked: NewConnection = write.fields.filled(Empty::LeftOut)?;
+    let name = asked.name.clone();
     let wanted = Wanted {
-        name: name.clone(),
-        provider: fields.get("provider").trim().to_owned(),
-        shops: fields
-            .get("shops")
-            .split_whitespace()
-            .map(ToOwned::to_owned)
-            .collect(),
-        account: given(fields.get("account")),
-        payments: given(fields.get("payments")),
-        changes: Changes {
-            sender: given(fields.get("sender")),
-            ..Changes::default()
-        },
-        secret: fields.get("secret").trim().to_owned(),
+        name: asked.name,
+        provider: asked.provider,
+        headers: asked.headers,
+        shops: asked.shops,
+        account: asked.account,
+        payments: asked.payments,
+        changes: asked.changes.into(),
+        secret: write.fields.get("secret").trim().to_owned(),
+        moves: asked.moves,
         ..Wanted::default()
     };
     let parts = write.parts();
@@ -259,55 +225,19 @@ pub async fn add(write: Write<Owner>) -> Result<Response, Error> {
 
 pub async fn ask_change(visit: Visit<Owner>) -> Result<Response, Error> {
     let it = named(&visit).await?;
-    let text = |name, label, help, value: Option<&str>| Input {
-        value: value.unwrap_or_default().to_owned(),
-        ..Input::text(name, label, help)
-    };
-    let branding = &it.branding;
-    let rate = it.rate.map(|rate| rate.to_string());
-    let mut inputs = vec![Input {
-        kind: "number",
-        ..text(
-            "rate",
-            "Deliveries a second",
-            "At most so many are taken; 0: no limit. Empty: as it is.",
-            rate.as_deref(),
-        )
-    }];
-    if it.side == Side::Storefront {
-        inputs.extend([
-            text(
-                "sender",
-                "Writes to its buyers",
-                "The sender of mails, such as Shop <orders@shop.example>. Empty: that of the settings.",
-                it.sender.as_deref(),
-            ),
-            text(
-                "display_name",
-                "Name",
-                "The shop as its buyers know it. Empty: the name of the sender, or the domain.",
-                branding.display_name.as_deref(),
-            ),
-            text(
-                "contact",
-                "Contact",
-                "Whom buyers may ask: an e-mail address, or a page. Empty: the sender.",
-                branding.contact.as_deref(),
-            ),
-            text(
-                "language",
-                "Language",
-                "en, de, fr or es. It is that of the pages of buyers in whose own there are no texts.",
-                branding.language.map(Language::tag),
-            ),
-            text(
-                "logo",
-                "Logo",
-                "The address of a picture, which buyers' pages load.",
-                branding.logo.as_deref(),
-            ),
-        ]);
-    }
+    let (branding, rate) = (&it.branding, it.rate.map(|rate| rate.to_string()));
+    let given = [
+        ("rate", rate.as_deref()),
+        ("sender", it.sender.as_deref()),
+        ("display-name", branding.display_name.as_deref()),
+        ("contact", branding.contact.as_deref()),
+        ("language", branding.language.map(Language::tag)),
+        ("logo", branding.logo.as_deref()),
+    ];
+    let given = given.map(|(name, value)| (name, value.unwrap_or_default()));
+    let mut form = act::form::<ConnectionChanges>(&given);
+    // A payment provider has no buyers.
+    form.retain(|field| it.side == Side::Storefront || field.name == "rate");
     let question = Question {
         here: HERE,
         title: "Change this connection?".to_owned(),
@@ -318,7 +248,7 @@ pub async fn ask_change(visit: Visit<Owner>) -> Result<Response, Error> {
         ],
         to: Some(format!("{}/change", page(&it.name))),
         label: "Change it",
-        inputs,
+        form,
         back: page(&it.name),
         command: format!("waybill connections change {} --display-name NAME", it.name),
         ..Question::default()
@@ -328,17 +258,9 @@ pub async fn ask_change(visit: Visit<Owner>) -> Result<Response, Error> {
 
 pub async fn change(write: Write<Owner>) -> Result<Response, Error> {
     let name = write.path("name").to_owned();
-    let fields = &write.fields;
-    // A payment provider's form has no fields of buyers.
-    let text = |field| fields.has(field).then(|| fields.get(field).to_owned());
-    let changes = Changes {
-        rate: fields.within("rate", 0..=u32::MAX)?,
-        sender: text("sender"),
-        display_name: text("display_name"),
-        contact: text("contact"),
-        language: text("language"),
-        logo: text("logo"),
-    };
+    // An empty text takes a value away.
+    let asked: ConnectionChanges = write.fields.filled(Empty::Text)?;
+    let changes = asked.into();
     match flow::change(&write.parts().db, write.by(), &name, &changes).await {
         Ok(_) => Ok(act::see(&page(&name), Done::ConnectionChanged)),
         Err(why) => Err(refused(why)),

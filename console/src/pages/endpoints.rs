@@ -7,8 +7,9 @@ use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::endpoint::{ROTATION, State};
-use domain::event::Pattern;
 use domain::time::Timestamp;
+use lists::deeds::NewEndpoint;
+use lists::form::Empty;
 use lists::providers::{Endpoints, types};
 use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
 use providers::endpoints::Sender;
@@ -17,7 +18,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done, Input, Question, Secret};
+use crate::act::{self, Act, Button, Done, Question, Secret};
 use crate::error::Error;
 use crate::pages::object::Object;
 use lists::shown::{self, Cell};
@@ -129,17 +130,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
         to: Some("/endpoints/add".to_owned()),
         label: "Add it",
         fields: vec![("id", visit.new_id().to_string())],
-        inputs: vec![
-            Input {
-                kind: "url",
-                ..Input::text("url", "Address", "It begins with https://")
-            },
-            Input::text(
-                "types",
-                "Types of events",
-                "Patterns such as order.* with spaces between them. Empty: all.",
-            ),
-        ],
+        form: act::form::<NewEndpoint>(&[]),
         back: HERE.to_owned(),
         command: "waybill endpoints add URL --type PATTERN".to_owned(),
         ..Question::default()
@@ -149,16 +140,8 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
 
 /// The form brings the endpoint's id, so sending it again adds no second one.
 pub async fn add(write: Write<Operator>) -> Result<Response, Error> {
-    let given = &write.fields;
-    let id: Uuid = given.read("id")?;
-    let types: Result<Vec<Pattern>, _> = given
-        .get("types")
-        .split_whitespace()
-        .map(str::parse)
-        .collect();
-    let types = types.map_err(|_| {
-        Error::Refused("The types must be patterns such as order.* or order.paid.".to_owned())
-    })?;
+    let id: Uuid = write.fields.read("id")?;
+    let asked: NewEndpoint = write.fields.filled(Empty::LeftOut)?;
     let parts = write.parts();
     let is_there = async || endpoints::find(&parts.db, id).await.map(|it| it.is_some());
     if is_there().await? {
@@ -166,9 +149,9 @@ pub async fn add(write: Write<Operator>) -> Result<Response, Error> {
     }
     let new = WantedEndpoint {
         id,
-        url: given.get("url"),
-        types,
-        since: None,
+        url: &asked.url,
+        types: asked.types,
+        since: asked.since,
     };
     let (db, clock, allowed) = (&parts.db, &parts.clock, &parts.config.endpoints);
     match flow::add(db, write.by(), clock, allowed, new).await {

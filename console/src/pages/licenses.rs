@@ -1,26 +1,24 @@
 //! Licences: who has which tier, and until when. And how one is granted, suspended, resumed and revoked. A person
 //! is named by the number of the account, never by the login.
 
-use std::time::Duration;
-
 use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
-use domain::license::{LicenseId, Tier};
+use domain::license::LicenseId;
 use domain::time::Timestamp;
+use lists::deeds::Grant;
+use lists::form::Empty;
 use lists::people::{self, Licenses, ListedLicense};
-use operators::licenses::{self as flow, Change, Outcome, Refused, To, Wanted, When};
+use operators::licenses::{self as flow, Change, Outcome, Refused, Wanted, When};
 use store::licenses::{self, License};
-use store::users::Named;
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done, Input, Question};
+use crate::act::{self, Act, Button, Done, Question};
 use crate::error::Error;
 use crate::pages::object::Object;
 use lists::shown::Cell;
 
 const HERE: &str = "/licenses";
-const MOST_DAYS: u64 = 36_500;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let list = Licenses {
@@ -129,28 +127,7 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
         label: "Grant it",
         // The days are counted from now, however often the form is sent.
         fields: vec![("now", visit.now().0.to_string())],
-        inputs: vec![
-            Input::text(
-                "user",
-                "Person",
-                "A login, or id: and the number of the account. A login that nobody has used yet can claim the \
-                 licence within 30 days.",
-            ),
-            Input::text(
-                "org",
-                "Organization",
-                "Its name. Leave it empty for a person.",
-            ),
-            Input {
-                choices: ["alpha", "pro", "enterprise"].map(str::to_owned).into(),
-                ..Input::text(
-                    "tier",
-                    "Tier",
-                    "`waybill licenses tiers` says what each has.",
-                )
-            },
-            Input::text("days", "For how many days", "Empty: for good."),
-        ],
+        form: act::form::<Grant>(&[]),
         back: HERE.to_owned(),
         command: "waybill licenses grant --user LOGIN --tier TIER --days DAYS".to_owned(),
         ..Question::default()
@@ -159,35 +136,17 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
 }
 
 pub async fn grant(write: Write<Operator>) -> Result<Response, Error> {
-    let given = &write.fields;
-    let from: i64 = given.read("now")?;
-    let tier: Result<Tier, _> = given.get("tier").parse();
-    let tier = tier.map_err(Error::impossible)?;
-    let days = given.within("days", 1..=MOST_DAYS)?;
-    let length = |days: u64| Duration::from_hours(days * 24);
-    let user: Named;
-    let to = match (given.get("user"), given.get("org")) {
-        ("", "") => return Err(Error::impossible("name a person or an organization")),
-        ("", org) => To::Org(org),
-        (text, "") => {
-            let read: Result<Named, _> = text.parse();
-            user = read.map_err(Error::impossible)?;
-            To::User(&user)
-        }
-        _ => {
-            return Err(Error::impossible(
-                "name a person or an organization, not both",
-            ));
-        }
-    };
+    let from: i64 = write.fields.read("now")?;
+    let asked: Grant = write.fields.filled(Empty::LeftOut)?;
+    let nobody = || Error::impossible("name a person or an organization");
     let parts = write.parts();
     let wanted = Wanted {
-        to,
-        tier,
-        expires_at: days.map(|days| Timestamp(from).plus(length(days))),
+        to: asked.to().ok_or_else(nobody)?,
+        tier: asked.tier,
+        expires_at: asked.expires_at(Timestamp(from)),
         provider: parts.config.identity.as_ref(),
-        subscription: None,
-        item: None,
+        subscription: asked.subscription.as_deref(),
+        item: asked.item.as_deref(),
     };
     let granted = flow::grant(&parts.db, write.by(), &parts.clock, &wanted, when(&write)).await;
     let granted = granted.map_err(refused)?;

@@ -1,20 +1,18 @@
 //! What is paused: a queue, the calls to a provider, a shop, or the notification of a condition. And how a pause is begun and ended.
 
-use std::time::Duration;
-
 use crate::listing;
 use axum::response::Response;
 use domain::api_key::Role;
-use domain::attention::Condition;
-use domain::job::Queue;
-use domain::pause::{LONGEST, Provider, Scope, Target};
+use domain::pause::Scope;
+use lists::deeds::Pause;
+use lists::form::Empty;
 use lists::jobs::Pauses;
 use operators::pauses::{self as flow, Refused};
 use store::pauses;
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done, Input, Question};
+use crate::act::{self, Act, Button, Done, Question};
 use crate::error::Error;
 use crate::pages::object::Object;
 use lists::shown::Cell;
@@ -79,6 +77,11 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
+    let shop = visit.query.get("shop");
+    let given = match shop {
+        "" => Vec::new(),
+        shop => vec![("scope", Scope::Shop.into_str()), ("name", shop)],
+    };
     let question = Question {
         here: HERE,
         title: "Pause something".to_owned(),
@@ -90,33 +93,7 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         to: Some(format!("{HERE}/begin")),
         label: "Pause it",
         fields: vec![("id", visit.new_id().to_string())],
-        inputs: vec![
-            Input {
-                choices: choices(),
-                ..Input::text(
-                    "what",
-                    "What",
-                    "A queue, the calls to a provider, a shop, or a condition of which operators are notified.",
-                )
-            },
-            Input {
-                value: visit.query.get("shop").to_owned(),
-                ..Input::text(
-                    "shop",
-                    "Shop",
-                    "For a shop: its domain, as in the lists. Else leave it empty.",
-                )
-            },
-            Input {
-                kind: "number",
-                value: "60".to_owned(),
-                ..Input::text(
-                    "minutes",
-                    "For how many minutes",
-                    "At most 10080, which is seven days.",
-                )
-            },
-        ],
+        form: act::form::<Pause>(&given),
         back: HERE.to_owned(),
         command: "waybill pauses begin queue|provider|shop|condition NAME --for 1h".to_owned(),
         ..Question::default()
@@ -124,47 +101,13 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
     Ok(question.answer(&visit))
 }
 
-/// What can be paused, as the form has it.
-fn choices() -> Vec<String> {
-    let of = |scope: Scope, name: &str| format!("{} {name}", scope.into_str());
-    let queues = Queue::ALL.into_iter();
-    let queues = queues.map(|queue| of(Scope::Queue, queue.into_str()));
-    let providers = Provider::ALL.into_iter();
-    let providers = providers.map(|provider| of(Scope::Provider, provider.into_str()));
-    let shop = Scope::Shop.into_str().to_owned();
-    let looked_at = Condition::ALL.into_iter();
-    let looked_at = looked_at.filter(|it| it.row().is_looked_at);
-    let conditions = looked_at.map(|it| of(Scope::Condition, it.into_str()));
-    let all = queues.chain(providers).chain([shop]).chain(conditions);
-    all.collect()
-}
-
-/// What the form says.
-fn target<R>(write: &Write<R>) -> Result<Target, Error> {
-    let (what, shop) = (write.fields.get("what"), write.fields.get("shop").trim());
-    let (scope, name) = what.split_once(' ').unwrap_or((what, shop));
-    let scope: Scope = scope.parse().map_err(|_| Error::Fields)?;
-    if scope != Scope::Shop && !shop.is_empty() {
-        let text = "A shop is named, and something else is chosen. Leave one of the two out.";
-        return Err(Error::Refused(text.to_owned()));
-    }
-    Target::new(scope, name).map_err(|error| Error::Refused(format!("The name: {error}.")))
-}
-
 /// The form brings the pause's id, so sending it again begins no second one.
 pub async fn begin(write: Write<Operator>) -> Result<Response, Error> {
-    let given = &write.fields;
-    let id: Uuid = given.read("id")?;
-    let target = target(&write)?;
-    let most = LONGEST.as_secs() / 60;
-    let minutes: Option<u64> = given.get("minutes").trim().parse().ok();
-    let minutes = minutes.filter(|minutes| (1..=most).contains(minutes));
-    let Some(minutes) = minutes else {
-        let text = format!("The minutes must be a number from 1 to {most}.");
-        return Err(Error::Refused(text));
-    };
+    let id: Uuid = write.fields.read("id")?;
+    let asked: Pause = write.fields.filled(Empty::LeftOut)?;
+    let target = asked.what.target().map_err(Error::impossible)?;
     let by = write.by();
-    let until = by.now.plus(Duration::from_secs(minutes * 60));
+    let until = by.now.plus(asked.length);
     match flow::begin(&write.parts().db, by, id, target, until).await {
         Ok(true) => Ok(act::see(&page(id), Done::Begun)),
         Ok(false) => Ok(act::see(&page(id), Done::Changed)),

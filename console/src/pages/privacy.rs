@@ -7,8 +7,10 @@ use askama::Template;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
-use domain::privacy::{Decided, Held, State, Topic};
+use domain::privacy::{Decided, Held, State};
 use domain::time::{Timestamp, age};
+use lists::deeds::PrivacyRequest;
+use lists::form::Empty;
 use lists::people::{PrivacyRequests, customer};
 use operators::advice;
 use operators::privacy_requests::{self as flow, ByHand, NotEntered, Place};
@@ -312,40 +314,15 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
         to: Some("/privacy/enter".to_owned()),
         label: "Enter it",
         fields: vec![("id", visit.new_id().to_string())],
-        inputs: vec![
-            Input::text("shop", "Shop", "Its domain, as in the lists."),
-            Input::text(
-                "customer",
-                "Customer's id",
-                "The storefront's number. Or leave it empty, and give the e-mail address.",
-            ),
-            Input {
-                kind: "email",
-                ..Input::text(
-                    "email",
-                    "E-mail address",
-                    "It is kept with the request alone, and shown on no page.",
-                )
-            },
-            Input {
-                value: "export".to_owned(),
-                choices: ["export", "erase"].map(str::to_owned).into(),
-                ..Input::text(
-                    "what",
-                    "What they ask for",
-                    "export: a copy of their data. erase: that their data is erased.",
-                )
-            },
-            Input {
-                value: "no".to_owned(),
-                choices: ["no", "yes"].map(str::to_owned).into(),
-                ..Input::text(
-                    "unknown",
-                    "Even if nothing is known of them",
-                    "no: it is refused then, because shop or customer may be written wrong.",
-                )
-            },
-        ],
+        form: act::form::<PrivacyRequest>(&[]),
+        inputs: vec![Input {
+            kind: "email",
+            ..Input::text(
+                "email",
+                "E-mail address",
+                "It is kept with the request alone, and shown on no page.",
+            )
+        }],
         back: "/privacy".to_owned(),
         command: "waybill privacy request --shop SHOP --customer ID".to_owned(),
         ..Question::default()
@@ -357,28 +334,14 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
 pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
     let given = &write.fields;
     let key = given.read("id")?;
-    let topic = match given.get("what") {
-        "export" => Topic::DataRequest,
-        "erase" => Topic::Redact,
-        _ => {
-            let why = "Say what the customer asks for: export or erase.";
-            return Err(Error::Refused(why.to_owned()));
-        }
-    };
-    let customer = match given.get("customer") {
-        "" => None,
-        text => Some(
-            text.parse()
-                .map_err(|_| Error::Refused("The customer's id must be a number.".to_owned()))?,
-        ),
-    };
-    let asked = ByHand {
+    let asked: PrivacyRequest = given.filled(Empty::LeftOut)?;
+    let entered = ByHand {
         key,
-        topic,
-        shop: given.get("shop"),
-        customer,
+        topic: asked.topic(),
+        shop: &asked.shop,
+        customer: asked.customer,
         email: Some(given.get("email")).filter(|email| !email.is_empty()),
-        is_sure: given.get("unknown") == "yes",
+        is_sure: asked.yes,
     };
     let parts = write.parts();
     let place = Place {
@@ -387,7 +350,7 @@ pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
         shops: &parts.config.storefront.shops,
         remembered: parts.config.dedupe_ttl,
     };
-    match flow::enter(place, &parts.clock, write.by(), asked).await {
+    match flow::enter(place, &parts.clock, write.by(), entered).await {
         Ok((id, is_new)) => {
             let done = if is_new { Done::Entered } else { Done::Changed };
             Ok(act::see(&page(id), done))

@@ -24,6 +24,7 @@ use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
 use crate::table::{self, Listed, Table};
 use lists::age;
+use lists::deeds::{ConnectionChanges, NewConnection};
 use lists::providers::Connections;
 
 #[derive(clap::Subcommand)]
@@ -56,33 +57,13 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct AddArguments {
-    /// A name of lower-case letters, digits and hyphens, such as shop-b. It is never changed
-    name: String,
-    /// generic, shopify, woocommerce, headers, standard-webhooks; of payments generic, stripe, standard-webhooks
-    #[arg(long, value_name = "PROVIDER")]
-    provider: String,
-    /// The domain of a shop that the secret proves. It may be repeated
-    #[arg(long = "shop", value_name = "DOMAIN")]
-    shops: Vec<String>,
-    /// The account of the payment provider, where its events name one
-    #[arg(long, conflicts_with = "shops")]
-    account: Option<String>,
-    /// The connection whose payments pay for the orders of the shops. Default: the one of the settings
-    #[arg(long, value_name = "NAME", requires = "shops")]
-    payments: Option<String>,
-    /// The names of the provider's headers, of the provider headers: signature=..,id=..,topic=..,shop=..
-    #[arg(long)]
-    headers: Option<String>,
     #[command(flatten)]
-    changes: ChangesArguments,
+    new: NewConnection,
     /// The file with the signing secret; - reads it from the input
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
     #[command(flatten)]
     api: ApiArguments,
-    /// The shop has a connection already and moves to this one. Both are accepted until the former is removed
-    #[arg(long)]
-    moves: bool,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -91,46 +72,11 @@ pub struct AddArguments {
 }
 
 #[derive(clap::Args)]
-pub struct ChangesArguments {
-    /// How many deliveries a second are taken, of a shop or of the payment provider; 0: no limit
-    #[arg(long, value_name = "PER SECOND")]
-    rate: Option<u32>,
-    /// Who writes to the buyers of the shops: Shop <orders@shop.example>. Default: MAIL_FROM
-    #[arg(long, value_name = "ADDRESS")]
-    sender: Option<String>,
-    /// The name of the shops on their buyers' pages. Default: that of the sender, or the domain
-    #[arg(long, value_name = "NAME")]
-    display_name: Option<String>,
-    /// Whom buyers may ask: an e-mail address, or a page. Default: the sender
-    #[arg(long, value_name = "ADDRESS")]
-    contact: Option<String>,
-    /// The language of buyers' pages where there is none in the buyer's own: en, de, fr or es
-    #[arg(long, value_name = "LANGUAGE")]
-    language: Option<String>,
-    /// The address of the shops' logo, which buyers' pages load
-    #[arg(long, value_name = "URL")]
-    logo: Option<String>,
-}
-
-impl ChangesArguments {
-    fn read(self) -> Changes {
-        Changes {
-            rate: self.rate,
-            sender: self.sender,
-            display_name: self.display_name,
-            contact: self.contact,
-            language: self.language,
-            logo: self.logo,
-        }
-    }
-}
-
-#[derive(clap::Args)]
 pub struct ChangeArguments {
     /// The name, from `waybill connections list`
     name: String,
     #[command(flatten)]
-    changes: ChangesArguments,
+    changes: ConnectionChanges,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -290,18 +236,19 @@ impl Sealing {
 async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()> {
     let sealing = Sealing::read(settings)?;
     let author = arguments.operator.author(settings, db).await?;
-    let name = arguments.name.clone();
+    let new = arguments.new;
+    let name = new.name.clone();
     let wanted = Wanted {
-        name: arguments.name,
-        provider: arguments.provider,
-        headers: arguments.headers,
-        shops: arguments.shops,
-        account: arguments.account,
-        payments: arguments.payments,
-        changes: arguments.changes.read(),
+        name: new.name,
+        provider: new.provider,
+        headers: new.headers,
+        shops: new.shops,
+        account: new.account,
+        payments: new.payments,
+        changes: new.changes.into(),
         secret: secret_of(&arguments.secret_file)?,
         api: arguments.api.read()?,
-        moves: arguments.moves,
+        moves: new.moves,
     };
     flow::add(
         db,
@@ -321,7 +268,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
 }
 
 async fn change(settings: &Settings, db: &Db, arguments: ChangeArguments) -> Result<()> {
-    let changes = arguments.changes.read();
+    let changes = Changes::from(arguments.changes);
     if changes.is_empty() {
         return Err(misused(
             "what is to be changed? Give at least one value; an empty text takes a value away",

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
-use domain::event::Pattern;
 use domain::time::Timestamp;
 use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
 use platform::clock::Clock;
@@ -19,6 +18,7 @@ use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
 use crate::table::{self, Listed, Table};
 use lists::age;
+use lists::deeds::NewEndpoint;
 use lists::providers::{Endpoints, types};
 use lists::words;
 
@@ -44,19 +44,8 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct AddArguments {
-    /// The endpoint's address: https://..
-    url: String,
-    /// Send only events whose type fits this pattern, such as `order.*`. It may be repeated
-    #[arg(
-        long = "type",
-        value_name = "PATTERN",
-        value_parser = words::coming_event(),
-        hide_possible_values = true
-    )]
-    types: Vec<Pattern>,
-    /// Begin with the events of the last 90s, 10m, 2h, 7d, ..
-    #[arg(long, value_name = "AGE", value_parser = age::parse)]
-    since: Option<Duration>,
+    #[command(flatten)]
+    new: NewEndpoint,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -129,9 +118,9 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
     let author = arguments.operator.author(settings, db).await?;
     let new = WantedEndpoint {
         id: clock.id(),
-        url: &arguments.url,
-        types: arguments.types,
-        since: arguments.since,
+        url: &arguments.new.url,
+        types: arguments.new.types,
+        since: arguments.new.since,
     };
     let (endpoint, secret) = flow::add(db, author.by(clock.now()), &clock, &allowed, new)
         .await

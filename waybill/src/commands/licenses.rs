@@ -1,13 +1,10 @@
 //! `waybill licenses` grants, changes and shows licences, and explains which tier a person has and
 //! why. The audit says who changed a licence.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use config::{Config, Settings};
 use domain::license::{LicenseId, Resolved, Status, TERMS, Tier, Why, resolve};
-use domain::time::Timestamp;
-use operators::licenses::{self as flow, Change, Granted, Outcome, Refused, To, Wanted, When};
+use operators::licenses::{self as flow, Change, Granted, Outcome, Refused, Wanted, When};
 use platform::clock::Clock;
 use platform::zone;
 use serde_json::{Value, json};
@@ -17,8 +14,8 @@ use store::users::{self, Named, User};
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused, with_database};
 use crate::table::{self, Listed, Output, Rows as _, Table, or_none};
+use lists::deeds::Grant;
 use lists::people::{Licenses, ListedLicense, owner};
-use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -63,28 +60,8 @@ pub struct Chosen {
 
 #[derive(clap::Args)]
 pub struct GrantArguments {
-    /// A person: a login, or `id:` and the number of the account
-    #[arg(long, required_unless_present = "org", conflicts_with = "org")]
-    user: Option<Named>,
-    /// An organization, made with `waybill orgs create`
-    #[arg(long, value_name = "NAME")]
-    org: Option<String>,
-    /// The tier
-    #[arg(long, value_parser = words::tier())]
-    tier: Tier,
-    /// The licence ends after this many days. Without --days and --until it never ends
-    #[arg(long, conflicts_with = "until", value_parser = clap::value_parser!(u32).range(1..=36_500))]
-    days: Option<u32>,
-    /// The licence ends then: a day, which means its end in UTC, or a time like
-    /// 2027-01-31T12:00:00+01:00
-    #[arg(long, value_name = "DAY|TIME", value_parser = Timestamp::end_of)]
-    until: Option<Timestamp>,
-    /// The payment provider's subscription whose paid invoices extend the licence
-    #[arg(long, value_name = "ID")]
-    subscription: Option<String>,
-    /// The price, product or item of that subscription that carries the tier, if it has several
-    #[arg(long, value_name = "ID", requires = "subscription")]
-    item: Option<String>,
+    #[command(flatten)]
+    grant: Grant,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -121,26 +98,18 @@ pub fn when(settings: &Settings) -> Result<When> {
 async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
     let clock = Clock::system();
     let when = when(settings)?;
-    let days = |days| when.now.plus(Duration::from_hours(u64::from(days) * 24));
-    let to = match (&arguments.user, &arguments.org) {
-        (Some(user), _) => To::User(user),
-        (None, Some(org)) => To::Org(org),
-        (None, None) => {
-            return Err(misused(
-                "name a person with --user or an organization with --org",
-            ));
-        }
-    };
+    let wanted = &arguments.grant;
+    let nobody = || misused("name a person with --user or an organization with --org");
     let provider = Config::identity_provider(settings)?;
     let db = database(settings).await?;
     let author = arguments.operator.author(settings, &db).await?;
     let wanted = Wanted {
-        to,
+        to: wanted.to().ok_or_else(nobody)?,
         provider: provider.as_ref(),
-        tier: arguments.tier,
-        expires_at: arguments.until.or(arguments.days.map(days)),
-        subscription: arguments.subscription.as_deref(),
-        item: arguments.item.as_deref(),
+        tier: wanted.tier,
+        expires_at: wanted.expires_at(when.now),
+        subscription: wanted.subscription.as_deref(),
+        item: wanted.item.as_deref(),
     };
     let granted = flow::grant(&db, author.by(when.now), &clock, &wanted, when).await;
     db.close().await;
@@ -151,12 +120,12 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
     })?;
     if arguments.json {
         return table::print_json(&json!({
-            "id": granted.id, "tier": arguments.tier, "owner": granted.owner,
+            "id": granted.id, "tier": arguments.grant.tier, "owner": granted.owner,
             "expires_at": granted.expires_at, "outcome": granted.outcome,
             "claimable_until": granted.claimable_until, "doubt": granted.doubt,
         }));
     }
-    table::print(&grant_summary(&granted, arguments.tier))
+    table::print(&grant_summary(&granted, arguments.grant.tier))
 }
 
 fn grant_summary(granted: &Granted, tier: Tier) -> String {

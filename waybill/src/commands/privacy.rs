@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use config::{Config, Privacy, Settings};
-use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
+use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State};
 use domain::time::Timestamp;
 use operators::privacy_requests::{self as flow, ByHand, NotEntered, Place};
 use platform::clock::Clock;
@@ -30,6 +30,7 @@ use crate::commands::operator::{Author, Operator};
 use crate::commands::reapply;
 use crate::table::{self, Listed, One, Table, or_none};
 use lists::audit::Audit;
+use lists::deeds::PrivacyRequest;
 use lists::people::PrivacyRequests;
 use lists::words;
 
@@ -47,18 +48,8 @@ pub enum Command {
     /// now. Make sure first that it is the customer who has written. An e-mail address is read from standard
     /// input, so that it is in no list of processes and no history.
     Request {
-        /// The shop's domain
-        #[arg(long, value_name = "DOMAIN")]
-        shop: String,
-        /// The customer's id. Without it the e-mail address is read from standard input
-        #[arg(long, value_name = "ID")]
-        customer: Option<i64>,
-        /// Erase the customer's data, and not export it
-        #[arg(long)]
-        erase: bool,
-        /// Enter it even if nothing is known of this customer
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        asked: PrivacyRequest,
         #[command(flatten)]
         operator: Operator,
     },
@@ -213,19 +204,8 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let history = history.ok_or_else(|| unknown(id))?;
             table::show(json, &history, || describe(&history, clock.now()))
         }
-        Command::Request {
-            shop,
-            customer,
-            erase,
-            yes,
-            operator,
-        } => {
+        Command::Request { asked, operator } => {
             let author = operator.author(settings, db).await?;
-            let topic = if erase {
-                Topic::Redact
-            } else {
-                Topic::DataRequest
-            };
             let place = Place {
                 db,
                 bus: None,
@@ -233,7 +213,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
                 // Nobody gives the key again.
                 remembered: Duration::ZERO,
             };
-            enter(place, &author, &shop, customer, topic, yes).await
+            enter(place, &author, &asked).await
         }
         Command::Retry(OneRequest { id, operator }) => {
             let author = operator.author(settings, db).await?;
@@ -420,27 +400,20 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
 }
 
 /// Enters a request that an operator has by hand.
-async fn enter(
-    place: Place<'_>,
-    author: &Author,
-    shop: &str,
-    customer: Option<i64>,
-    topic: Topic,
-    is_sure: bool,
-) -> Result<()> {
+async fn enter(place: Place<'_>, author: &Author, wanted: &PrivacyRequest) -> Result<()> {
     let mut email = String::new();
-    if customer.is_none() {
+    if wanted.customer.is_none() {
         terminal::err("The customer's e-mail address: ");
         std::io::stdin().read_line(&mut email)?;
     }
     let clock = Clock::system();
     let asked = ByHand {
         key: clock.id(),
-        topic,
-        shop,
-        customer,
+        topic: wanted.topic(),
+        shop: &wanted.shop,
+        customer: wanted.customer,
         email: Some(email.trim()).filter(|email| !email.is_empty()),
-        is_sure,
+        is_sure: wanted.yes,
     };
     let by = author.by(clock.now());
     match flow::enter(place, &clock, by, asked).await {

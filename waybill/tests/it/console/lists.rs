@@ -137,3 +137,108 @@ async fn a_list_goes_on_where_its_page_ended_whatever_its_filters() {
     }
     service.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_asks_for_the_arguments_of_its_command() {
+    let mut service = service().start().await;
+    let console = service.console().await;
+    let key = service.api_key_for("ann", &role(Role::Owner)).await;
+    let session = console.sign_in(&key).await;
+    // What a file or the input has for the command, a form has as a field of its own.
+    for (path, command, own) in [
+        ("/licenses/grant", "licenses grant", None),
+        ("/pauses/begin", "pauses begin", None),
+        ("/endpoints/add", "endpoints add", None),
+        ("/connections/add", "connections add", Some("secret")),
+        ("/privacy/enter", "privacy request", Some("email")),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let help = said(&service, &[&words[..], &["--help"]].concat()).await;
+        let (_, help) = help.split_once("Arguments:").unwrap_or(("", &help));
+        let of_the_command = [
+            "by",
+            "json",
+            "utc",
+            "secret-file",
+            "api-url",
+            "api-token-file",
+        ];
+        let mut expected: BTreeSet<String> = help
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("--"))
+            .map(|line| line.split([' ', '<']).next().unwrap().to_owned())
+            .filter(|name| !of_the_command.contains(&name.as_str()))
+            .chain(own.map(str::to_owned))
+            .collect();
+        let page = console.shown(&session, path).await;
+        let fields = between(&page, " id=\"i-", "\"").into_iter();
+        let fields: BTreeSet<String> = fields.map(str::to_owned).collect();
+        let places: BTreeSet<String> = fields.difference(&expected).cloned().collect();
+        let named = match command {
+            "pauses begin" => vec!["name", "scope"],
+            "endpoints add" => vec!["url"],
+            "connections add" => vec!["name"],
+            _ => vec![],
+        };
+        assert_eq!(places.iter().collect::<Vec<_>>(), named, "{path}");
+        expected.extend(places);
+        assert_eq!(fields, expected, "{path}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_is_filled_in_wrong_says_why_and_repeats_nothing() {
+    let mut service = service().start().await;
+    let console = service.console().await;
+    let key = service.api_key_for("ann", &role(Role::Owner)).await;
+    let session = console.sign_in(&key).await;
+    let token = console.token(&session).await;
+    let id = service.clock().id().to_string();
+    for (path, fields, why) in [
+        (
+            "/licenses/grant",
+            &[("now", "1"), ("tier", "canary"), ("user", "a")][..],
+            "tier must be one of free, alpha, pro, enterprise",
+        ),
+        (
+            "/licenses/grant",
+            &[("now", "1"), ("tier", "pro")],
+            "must be given",
+        ),
+        (
+            "/licenses/grant",
+            &[
+                ("now", "1"),
+                ("tier", "pro"),
+                ("user", "canary"),
+                ("org", "b"),
+            ],
+            "exclude each other",
+        ),
+        (
+            "/pauses/begin",
+            &[("scope", "queue"), ("name", "canary"), ("for", "1h")],
+            "queue",
+        ),
+        (
+            "/pauses/begin",
+            &[("scope", "queue"), ("name", "orders"), ("for", "canary")],
+            "it must be an age",
+        ),
+        (
+            "/privacy/enter",
+            &[("shop", "shop.example"), ("customer", "canary@example.com")],
+            "customer: ",
+        ),
+    ] {
+        let own = [("token", token.as_str()), ("id", &id)];
+        let answer = session.send(console.post(path, &[&own[..], fields].concat()));
+        let answer = answer.await;
+        assert_eq!(answer.status(), 409, "{path} {fields:?}");
+        let page = answer.text().await.unwrap();
+        assert!(page.contains(why), "{why}: {page}");
+        assert!(!page.contains("canary"), "{path} {fields:?}: {page}");
+    }
+    service.stop().await;
+}

@@ -226,7 +226,7 @@ async fn cases(service: &Service) -> Vec<Case> {
         fields: vec![
             ("id", added.to_string()),
             ("url", "https://shop.example/hooks".to_owned()),
-            ("types", "order.*".to_owned()),
+            ("type", "order.*".to_owned()),
         ],
     });
     all.push(Case {
@@ -235,7 +235,7 @@ async fn cases(service: &Service) -> Vec<Case> {
         fields: vec![
             ("name", "shop-c".to_owned()),
             ("provider", "generic".to_owned()),
-            ("shops", "c.example".to_owned()),
+            ("shop", "c.example".to_owned()),
             ("secret", "the signing secret of shop c".to_owned()),
         ],
     });
@@ -254,7 +254,7 @@ async fn cases(service: &Service) -> Vec<Case> {
             fields: vec![
                 ("id", service.clock().id().to_string()),
                 ("secret", "another signing secret of shop b".to_owned()),
-                ("display_name", "Shop B".to_owned()),
+                ("display-name", "Shop B".to_owned()),
             ],
         });
     }
@@ -281,8 +281,7 @@ async fn cases(service: &Service) -> Vec<Case> {
             ("id", service.clock().id().to_string()),
             ("shop", "shop.example".to_owned()),
             ("customer", "77".to_owned()),
-            ("what", "export".to_owned()),
-            ("unknown", "yes".to_owned()),
+            ("yes", "yes".to_owned()),
         ],
     });
     for (path, topic, state, seed) in [
@@ -322,8 +321,9 @@ async fn cases(service: &Service) -> Vec<Case> {
         id: None,
         fields: vec![
             ("id", service.clock().id().to_string()),
-            ("what", "provider mail".to_owned()),
-            ("minutes", "60".to_owned()),
+            ("scope", "provider".to_owned()),
+            ("name", "mail".to_owned()),
+            ("for", "1h".to_owned()),
         ],
     });
     all.push(Case {
@@ -945,7 +945,7 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once_and_in_no_address() {
         ("token", token.as_str()),
         ("id", &id),
         ("url", "https://shop.example/hooks"),
-        ("types", "order.*"),
+        ("type", "order.*"),
     ];
     let answer = session.send(console.post("/endpoints/add", &fields)).await;
     assert_eq!(answer.status(), 200);
@@ -997,7 +997,6 @@ async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_
         ("id", &key),
         ("shop", "Shop.Example"),
         ("email", "canary@example.com"),
-        ("what", "export"),
     ];
     let mut led = Vec::new();
     for _ in 0..2 {
@@ -1027,7 +1026,7 @@ async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_
         ("token", token.as_str()),
         ("id", "00000000-0000-0000-0000-000000000001"),
         ("shop", "shop.example"),
-        ("what", "erase"),
+        ("erase", "yes"),
     ];
     let answer = session.send(console.post("/privacy/enter", &nobody)).await;
     assert_eq!(answer.status(), 409);
