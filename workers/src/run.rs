@@ -75,6 +75,9 @@ impl Worker {
             return Ok(());
         }
         if message.redelivered || jobs.iter().any(|job| job.unfinished_attempts > 0) {
+            let jobs = self
+                .without_those_that_wait(jobs, message.redelivered)
+                .await?;
             return self.run_isolated(jobs, counted).await;
         }
         let begun = Begun::now(&self.parts.clock);
@@ -272,16 +275,36 @@ impl Worker {
                     .await?;
                 continue;
             }
+            let id = job.id;
             self.run_one_isolated(job).await?;
+            counted.remove(&id);
         }
         Ok(())
     }
 
+    /// A message comes again because the process that had it has ended, or its connection. Those of its jobs whose
+    /// runs have ended their process wait before they run again, the longer the more there were.
+    async fn without_those_that_wait(
+        &self,
+        jobs: Vec<Job>,
+        is_redelivered: bool,
+    ) -> sql::Result<Vec<Job>> {
+        let mut others = Vec::new();
+        for job in jobs {
+            let unfinished = job.unfinished_attempts;
+            if is_redelivered && (1..MAX_UNFINISHED_ATTEMPTS).contains(&unfinished) {
+                let until = self.parts.clock.now().plus(job::pause_after(unfinished));
+                jobs::wait_after(&self.parts.db, job.id, unfinished, until).await?;
+            } else {
+                others.push(job);
+            }
+        }
+        Ok(others)
+    }
+
     async fn begin_attempt(&self, job: &Job) -> sql::Result<Option<i64>> {
-        let apart = job::apart(job.unfinished_attempts + 1);
-        let again_at = self.parts.clock.now().plus(apart);
         let mut tx = self.parts.db.begin().await?;
-        let unfinished_attempts = jobs::begin_attempt(&mut tx, job.id, again_at).await?;
+        let unfinished_attempts = jobs::begin_attempt(&mut tx, job.id).await?;
         tx.commit().await?;
         Ok(unfinished_attempts)
     }

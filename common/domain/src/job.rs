@@ -142,15 +142,12 @@ pub const LEASE: Duration = Duration::from_secs(35);
 /// A job with this many unfinished attempts in a row is dead-lettered (docs/reliability.md, C6).
 pub const MAX_UNFINISHED_ATTEMPTS: i64 = 5;
 
-/// How long a run that is the n-th in a row has before the job may run again, when the n - 1 before it did not end:
-/// none, 2 s, 4 s, 8 s, 16 s. So a job that ends its process does not end the next one at once, and a job beside it,
-/// or one of a process that is killed again and again for another reason, has time to succeed.
-pub fn apart(unfinished_attempts: i64) -> Duration {
-    let doubled = u32::try_from(unfinished_attempts - 1).unwrap_or_default();
-    match doubled.min(4) {
-        0 => Duration::ZERO,
-        doubled => Duration::from_secs(1 << doubled),
-    }
+/// How long a job waits when so many runs in a row have ended their process: 2 s, 4 s, 8 s, 16 s. So a job that ends
+/// its process does not end the next one at once, and a job beside it, or one of a process that is killed again and
+/// again for another reason, has time to succeed.
+pub fn pause_after(unfinished_attempts: i64) -> Duration {
+    let doubled = u32::try_from(unfinished_attempts).unwrap_or_default();
+    Duration::from_secs(1 << doubled.min(4))
 }
 
 /// What happens to a job after a failed run.

@@ -333,20 +333,34 @@ pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<
 }
 
 /// Counts a run before it starts, and returns how many runs in a row, with this one, have not
-/// ended in order. `None` when the job was no longer ready. When runs before this one did not end, the
-/// job may be run again at `again_at`, and not before.
-pub async fn begin_attempt(tx: &mut Tx, id: JobId, again_at: Timestamp) -> Result<Option<i64>> {
+/// ended in order. `None` when the job was no longer ready.
+pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     tx.query(
-        "update jobs
-         set unfinished_attempts = unfinished_attempts + 1,
-             run_at = case when unfinished_attempts = 0 then run_at else $1 end,
-             notified_at = case when unfinished_attempts = 0 then notified_at end
-         where state not in ('done', 'dead') and id = $2
+        "update jobs set unfinished_attempts = unfinished_attempts + 1
+         where state not in ('done', 'dead') and id = $1
          returning unfinished_attempts",
     )
-    .bind(again_at.0)
     .bind(id)
     .first(|row| row.get("unfinished_attempts"))
+    .await
+}
+
+/// Lets a job wait whose runs have ended their process so many times in a row. Nothing happens when somebody has begun
+/// it meanwhile.
+pub async fn wait_after(
+    db: &Db,
+    id: JobId,
+    unfinished_attempts: i64,
+    until: Timestamp,
+) -> Result<()> {
+    db.transact(
+        "update jobs set run_at = $1, notified_at = null
+         where state not in ('done', 'dead') and unfinished_attempts = $2 and id = $3",
+    )
+    .bind(until.0)
+    .bind(unfinished_attempts)
+    .bind(id)
+    .done()
     .await
 }
 
@@ -357,7 +371,7 @@ pub async fn take_back_attempts(db: &Db, ids: Vec<JobId>, now: Timestamp) -> Res
         "update jobs
          set unfinished_attempts = unfinished_attempts - 1,
              run_at = case when run_at > $1 then $1 else run_at end
-         where state = 'ready' and unfinished_attempts > 0 and id in ($2..)",
+         where state not in ('done', 'dead') and unfinished_attempts > 0 and id in ($2..)",
     )
     .bind(now.0)
     .bind(ids)

@@ -77,6 +77,36 @@ async fn a_message_of_many_jobs_is_worked_on_once_however_often_it_comes() {
 }
 
 #[tokio::test]
+async fn a_job_whose_runs_ended_their_process_waits_and_its_neighbours_do_not() {
+    let mut house = House::open().await;
+    let bodies: Vec<String> = (1..=3).map(order).collect();
+    let ids = house.store(CREATED, &bodies).await;
+    let set = "update jobs set unfinished_attempts = 3 where id = $1 returning 1 as n";
+    let mut tx = house.parts.db.begin().await.unwrap();
+    tx.query(set).bind(ids[1]).done().await.unwrap();
+    tx.commit().await.unwrap();
+    // As a message comes whose process has ended.
+    let bus = &house.parts.bus;
+    bus.notify_again(Queue::Orders, CREATED, &ids)
+        .await
+        .unwrap();
+    house.start_worker(Queue::Orders);
+    house.eventually("the others are done", DONE, 2).await;
+    let wait = "select run_at - created_at as n from jobs where state = 'ready'";
+    house
+        .eventually("it waits for eight seconds", wait, 8000)
+        .await;
+    house.parts.clock.advance(Duration::from_secs(7));
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(house.count(DONE).await, 2);
+    house.parts.clock.advance(Duration::from_secs(2));
+    house.eventually("it is done", DONE, 3).await;
+    let counted = "select sum(unfinished_attempts) as n from jobs";
+    assert_eq!(house.count(counted).await, 0);
+    house.close().await;
+}
+
+#[tokio::test]
 async fn a_body_that_cannot_be_read_is_dead_and_its_neighbours_succeed() {
     let mut house = House::open().await;
     let mut bodies: Vec<String> = (1..=5).map(order).collect();

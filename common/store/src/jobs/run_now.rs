@@ -151,7 +151,7 @@ impl Waiting {
             _ if self.is_discarded => Some(NotMadeDue::Discarded),
             State::Done => Some(NotMadeDue::Done(self.id)),
             State::Dead => Some(NotMadeDue::Dead(self.id)),
-            // A claim counts the run before it begins, and defers the job to its own end.
+            // A claim counts the run before it begins, and defers the job to its own end. So waits what ended its process.
             State::Ready
                 if waits && self.unfinished_attempts > 0 && self.run_at <= now.plus(LEASE) =>
             {

@@ -9,6 +9,7 @@ use domain::job::{Queue, State};
 use store::jobs;
 use store::sql::Db;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
@@ -242,6 +243,7 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_dead_lettered_and_its_nei
     .unwrap();
     let unfinished_attempts = "select unfinished_attempts as n from jobs
         where id in (select id from deliveries where external_id = 'w-5')";
+    let begun = Instant::now();
     for run in 0..=5 {
         let mut worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
         if run == 0 {
@@ -268,7 +270,60 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_dead_lettered_and_its_nei
         },
     )
     .await;
+    let took = begun.elapsed();
+    assert!(
+        took >= Duration::from_secs(28),
+        "{took:?}: 2 + 4 + 8 + 16 s"
+    );
     held.rollback().await.unwrap();
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn heavy_runs_that_the_database_ends_are_not_counted_as_the_end_of_a_process() {
+    let backend = Backend::create().await;
+    let port = free_port();
+    let settings = settings(&backend, port);
+    let _ingress = Process::start("waybill-ingress", &[], &settings);
+    is_ready(port).await;
+    let delivery = order("orders/create", 5).id("w-5");
+    let client = reqwest::Client::new();
+    assert_eq!(insist(&client, port, &delivery).await, [200]);
+    let db = Db::open(&backend.database_url, 3).await.unwrap();
+    let id = count(&db, "select cast(object_id as bigint) as n from deliveries").await;
+    let mut held = db.begin().await.unwrap();
+    held.query(
+        "insert into orders (shop, id, listed_at, state, is_paid, record, created_at, updated_at)
+         values ('shop.example', $1, 0, 'initiated', 0, '{}', 0, 0)",
+    )
+    .bind(id)
+    .execute()
+    .await
+    .unwrap();
+    let mut tx = db.begin().await.unwrap();
+    let once = "update jobs set unfinished_attempts = 1";
+    tx.query(once).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    let _worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
+    let waiting = "select count(*) as n from pg_stat_activity
+        where wait_event_type = 'Lock' and datname = current_database()";
+    let end = "select count(pg_terminate_backend(pid)) as n from pg_stat_activity
+        where wait_event_type = 'Lock' and datname = current_database()";
+    // Oftener than a job may end its process.
+    for _ in 0..7 {
+        eventually("the worker is stuck", async || {
+            count(&db, waiting).await > 0
+        })
+        .await;
+        let counted = count(&db, "select unfinished_attempts as n from jobs").await;
+        assert_eq!(counted, 2);
+        assert_eq!(count(&db, end).await, 1);
+        eventually("the run has ended", async || count(&db, waiting).await == 0).await;
+    }
+    held.rollback().await.unwrap();
+    let done = "select count(*) as n from jobs where state = 'done' and unfinished_attempts = 0";
+    eventually("it is done", async || count(&db, done).await == 1).await;
     db.close().await;
 }
 

@@ -9,7 +9,7 @@ use workers::Worker;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, order, storefront};
-use crate::support::{START, Service, eventually, pause, service};
+use crate::support::{START, Service, eventually, service};
 
 /// Makes every write of an order fail, as a bug or a full table space would.
 async fn break_orders(service: &Service) {
@@ -259,61 +259,6 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_dead_lettered_and_it
             .await,
         0
     );
-    service.stop().await;
-}
-
-async fn only(service: &Service) -> JobId {
-    let ids = service.db().query("select id from jobs");
-    let ids: Vec<JobId> = ids.all(|row| row.get("id")).await.unwrap();
-    assert_eq!(ids.len(), 1);
-    ids[0]
-}
-
-#[tokio::test]
-async fn a_job_whose_runs_ended_their_process_is_not_run_again_at_once() {
-    let mut service = service().manual_clock().without_workers().start().await;
-    assert_eq!(service.answer(&named(1, "a")).await.0, 200);
-    let id = only(&service).await;
-    // Three processes in a row that end while they run it.
-    for (run, seconds) in [(1, 0), (2, 2), (3, 4)] {
-        let now = service.clock().now();
-        let again_at = now.plus(domain::job::apart(run));
-        assert_eq!(again_at.0 - now.0, seconds * 1000);
-        let mut tx = service.db().begin().await.unwrap();
-        let counted = jobs::begin_attempt(&mut tx, id, again_at).await;
-        assert_eq!(counted.unwrap(), Some(run));
-        tx.commit().await.unwrap();
-    }
-    service.start_workers();
-    service.clock().advance(Duration::from_secs(3));
-    pause(Duration::from_secs(1)).await;
-    assert_eq!(service.jobs(State::Ready).await, 1, "it waits");
-    service.clock().advance(Duration::from_secs(2));
-    eventually("it is done", async || service.jobs(State::Done).await == 1).await;
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn an_outage_of_the_database_is_not_counted_as_the_end_of_a_process() {
-    let service = service().without_workers().start().await;
-    assert_eq!(service.answer(&named(1, "a")).await.0, 200);
-    let id = only(&service).await;
-    let counted = "select unfinished_attempts as n from jobs";
-    let now = service.clock().now();
-    for run in 1..=2 {
-        let later = now.plus(domain::job::apart(run));
-        let mut tx = service.db().begin().await.unwrap();
-        jobs::begin_attempt(&mut tx, id, later).await.unwrap();
-        tx.commit().await.unwrap();
-    }
-    assert_eq!(service.count(counted).await, 2);
-    jobs::take_back_attempts(service.db(), vec![id], now)
-        .await
-        .unwrap();
-    assert_eq!(service.count(counted).await, 1);
-    let due =
-        "select count(*) as n from jobs where run_at = created_at or run_at <= created_at + 1000";
-    assert_eq!(service.count(due).await, 1, "it may run at once");
     service.stop().await;
 }
 

@@ -54,6 +54,11 @@ async fn prepare(world: &mut World, target: &Target, delivery: &Delivery) {
         "workers::run::begin_attempt" | "workers::run::run_one_isolated" => {
             leave(world, "commit of workers::run::commit_batch", delivery).await;
         }
+        "store::jobs::wait_after" => {
+            leave(world, "commit of workers::run::commit_batch", delivery).await;
+            let ended = "update jobs set unfinished_attempts = 1 where state = 'ready'";
+            world.change(ended).await;
+        }
         "sweep-notify" | "sweep-notified" | "workers::sweep::notify_waiting" => {
             leave(world, "intake-notify", delivery).await;
             world

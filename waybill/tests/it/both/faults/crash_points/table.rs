@@ -62,6 +62,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("workers::shapes::write", Deliveries, Both),
     ("workers::webhooks::commit_wave", Deliveries, Both),
     ("store::jobs::clear_notified", Failures, Both),
+    ("store::jobs::wait_after", Failures, Both),
     ("store::pauses::wake", Failures, Both),
     ("workers::call::defer", Deferrals, Both),
     ("workers::call::defer_claimed", Failures, Both),
@@ -214,6 +215,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "A transaction for each connection, as of a rotation; run again it goes on with those that are left.",
     ),
     ("operators::fields::show", ONE_CHANGE),
+    (
+        "store::jobs::take_back_attempts",
+        "It needs a database that was away within a run. Without it a run is counted that the job did not end,          of which more than five make it dead.",
+    ),
     ("operators::samples::remove", SAMPLES),
     ("operators::samples::remove (2)", SAMPLES),
     ("operators::samples::remove (3)", SAMPLES),
