@@ -6,6 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 
 use crate::access::{SignedIn, Visit};
 use crate::act;
+use crate::known::Count;
 use lists::shown::{self, Moment, bounded};
 
 /// A number in the menu stops here.
@@ -95,14 +96,16 @@ impl<'a> Frame<'a> {
     /// `here` is the address of the page's list.
     pub fn of<R>(visit: &'a Visit<R>, here: &str) -> Self {
         let count = |href: &str| match visit.counts.get(href) {
-            None | Some(0) => String::new(),
-            Some(count) => bounded(*count, MOST_COUNTED),
+            None | Some(Count { number: 0, .. }) => String::new(),
+            Some(count) if count.is_cut => bounded(count.number, count.number),
+            Some(count) => bounded(count.number, MOST_COUNTED),
         };
         let way = |(href, name): &(&'static str, &'static str)| Way {
             href,
             name,
             count: count(href),
-            is_here: *href == here,
+            // A page below a list of the menu is the list's.
+            is_here: *href == here || (*href != "/" && here.starts_with(&format!("{href}/"))),
         };
         Frame {
             who: &visit.who,

@@ -30,7 +30,14 @@ pub struct Findings {
 }
 
 /// How much waits at a page of the menu, by its address.
-pub type Counts = BTreeMap<&'static str, i64>;
+pub type Counts = BTreeMap<&'static str, Count>;
+
+/// A number, and whether counting stopped there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    pub number: i64,
+    pub is_cut: bool,
+}
 
 /// What was found, and when.
 struct Kept<T>(Mutex<Option<(Timestamp, Arc<T>)>>);

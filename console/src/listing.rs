@@ -208,8 +208,8 @@ pub struct Read<L: List> {
 
 /// How many rows a page has of a list that has pages.
 const PAGE: usize = 50;
-/// The same of a list of which only the first rows can be had.
-const FIRST: usize = 500;
+/// The most that a page shows.
+const MOST: usize = 500;
 
 /// What the query of a page asks of a list.
 pub fn asked<L: List, R>(visit: &Visit<R>) -> Result<Asked<L>, Error> {
@@ -225,14 +225,21 @@ pub async fn read<L: List, R>(visit: &Visit<R>, list: &L) -> Result<Read<L>, Err
     } = asked::<L, R>(visit)?;
     let usual = match L::EXTENT {
         Extent::Pages => PAGE,
-        Extent::Whole | Extent::First => FIRST,
+        Extent::First(rows) => rows,
+        Extent::Whole => MOST,
     };
     let wanted = Wanted {
         after: arguments.after.as_deref(),
-        limit: arguments.limit.unwrap_or(usual),
+        limit: arguments.limit.unwrap_or(usual).min(MOST),
         now: visit.now(),
     };
     let page = list.page(visit.db(), &arguments.filter, wanted).await?;
+    let rows = page.items.len();
+    let command = if L::EXTENT != Extent::Whole && rows > lists::ROWS {
+        format!("{command} --limit {rows}")
+    } else {
+        command
+    };
     let is_json = visit.query.get("format") == "json";
     let listing = Listing {
         here: L::PAGE,

@@ -50,7 +50,7 @@ impl<L: List> Listed<L> {
         let now = Clock::system().now();
         let limit = self.asked.limit.unwrap_or(match L::EXTENT {
             Extent::Whole => usize::MAX,
-            Extent::First | Extent::Pages => lists::ROWS,
+            Extent::First(_) | Extent::Pages => lists::ROWS,
         });
         let mut shown = Page {
             items: Vec::new(),
@@ -82,7 +82,9 @@ impl<L: List> Listed<L> {
             let csv = lists::csv(&lists::names::<L>(), &cells);
             return print(&csv.replace("\r\n", "\n"));
         }
-        let make = L::MAKE.map_or(String::new(), |make| format!(" Make one:\n\n  {make}\n"));
+        // Where there are some that are not shown, none is to be made.
+        let make = L::MAKE.filter(|_| shown.note.is_none());
+        let make = make.map_or(String::new(), |make| format!(" Make one:\n\n  {make}\n"));
         let empty = format!("{}{make}\n", L::EMPTY);
         print(&Table::of::<L>(&shown.items, now).or(&empty))?;
         if let Some(note) = shown.note {

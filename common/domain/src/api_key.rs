@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::time::Timestamp;
 
@@ -177,7 +177,7 @@ impl Rights {
 }
 
 /// Whether a key can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum State {
@@ -187,6 +187,8 @@ pub enum State {
 }
 
 impl State {
+    pub const ALL: [State; 3] = [State::Active, State::Expired, State::Revoked];
+
     pub fn of(
         expires_at: Option<Timestamp>,
         revoked_at: Option<Timestamp>,

@@ -49,6 +49,8 @@ impl List for Audit {
             Some(_) => audit::list(db, object, after.unwrap_or(0), wanted.rows()).await?,
             None => audit::before(db, after.unwrap_or(i64::MAX), wanted.rows()).await?,
         };
-        Ok(Page::full(entries, wanted, |it| it.number.to_string()))
+        let mut page = Page::full(entries, wanted, |it| it.number.to_string());
+        page.note = object.map(|_| "Those of one object: the oldest first.".to_owned());
+        Ok(page)
     }
 }

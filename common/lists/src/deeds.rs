@@ -179,8 +179,8 @@ pub struct PrivacyRequest {
     #[arg(long)]
     pub erase: bool,
     /// Enter it even if nothing is known of this customer
-    #[arg(long)]
-    pub yes: bool,
+    #[arg(long = "yes")]
+    pub even_if_unknown: bool,
 }
 
 impl PrivacyRequest {

@@ -114,7 +114,11 @@ pub fn command(name: &str, fields: &[Field]) -> String {
             continue;
         }
         if !field.is_positional {
-            line.push(' ');
+            line.push(if field.value.starts_with('-') {
+                '='
+            } else {
+                ' '
+            });
         }
         line.push_str(&shown::quoted(&field.value));
     }
@@ -152,7 +156,7 @@ impl Field {
         let is_list = matches!(arg.get_action(), ArgAction::Append);
         Field {
             name: name.to_owned(),
-            label: label(name),
+            label: label(arg.get_id().as_str()),
             // What is repeated on a command line stands in one field of a form.
             help: match help.strip_suffix(REPEATED) {
                 Some(help) if is_list => format!("{help}. Several have spaces between them"),

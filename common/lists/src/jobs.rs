@@ -216,7 +216,7 @@ impl List for Jobs {
         }),
         column("Next run", |it| {
             let waits = it.state == State::Ready.into_str();
-            Cell::maybe_age(waits.then_some(it.run_at))
+            waits.then_some(it.run_at).map_or(Cell::None, Cell::due)
         }),
         column("Attempts", |it| Cell::Number(it.attempts)),
         column("Shop", |it| Cell::maybe(it.shop.as_deref())),
@@ -232,10 +232,14 @@ impl List for Jobs {
     ) -> Result<Page<Summary>, Error> {
         if let Some(id) = &filter.trace {
             let traces = traces::of(db, id.trim()).await?;
-            return Ok(Page::first(
-                traces::jobs(db, &traces, wanted.rows()).await?,
-                wanted,
-            ));
+            let jobs = traces::jobs(db, &traces, wanted.rows()).await?;
+            let mut page = Page::first(jobs, wanted);
+            let first = "Those of one trace: the oldest first.".to_owned();
+            page.note = Some(
+                page.note
+                    .map_or_else(|| first.clone(), |it| format!("{first} {it}")),
+            );
+            return Ok(page);
         }
         let any = jobs::Filter::default();
         let text = |it: &Option<String>| it.clone().unwrap_or_default();
@@ -390,7 +394,7 @@ impl List for FailingJobs {
         column("Kind", |it| Cell::text(it.kind.as_str())),
         lesser("Answer", |it| it.status.map_or(Cell::None, Cell::Number)),
         lesser("Attempts", |it| Cell::Number(it.attempts)),
-        column("Runs again", |it| Cell::age(it.run_at)),
+        column("Runs again", |it| Cell::due(it.run_at)),
         column("About", |it| Cell::maybe(it.object_id.as_deref())),
         column("Shop", |it| Cell::maybe(it.shop.as_deref())),
         column("Job", |it| Cell::job(it.job)),
@@ -435,7 +439,7 @@ impl List for RefusedDeliveries {
     const ABOUT: &'static str = "By hour and reason, the latest first. Topic and shop are those of the latest one; \
                                  nobody signed them.";
     const EMPTY: &'static str = "Nothing was refused.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<Refused>] = &[
         column("Last", |it| Cell::age(it.last_at)),
         column("Count", |it| Cell::Number(it.deliveries)),
@@ -447,7 +451,7 @@ impl List for RefusedDeliveries {
         lesser("Answer", |it| Cell::Number(it.status)),
         column("Topic", |it| Cell::maybe(it.topic.as_deref())),
         column("Shop", |it| Cell::maybe(it.shop.as_deref())),
-        lesser("It came with", |it| Cell::text(came(it))),
+        sentence("It came with", |it| Cell::text(came(it))),
         sentence("What to do", |it| match it.advice.as_str() {
             "" => Cell::None,
             advice => Cell::code(refused_deliveries::set(advice)),
@@ -496,7 +500,7 @@ impl List for Operations {
     const ABOUT: &'static str = "Dead jobs that are requeued or discarded together, the newest first. To begin one, \
                                  choose the dead jobs by the filters of their list.";
     const EMPTY: &'static str = "There was no operation yet.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<Operation>] = &[
         column("Confirmed", |it| Cell::age(it.created_at)),
         column("What", |it| Cell::text(what(it.action))),

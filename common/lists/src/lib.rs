@@ -72,8 +72,8 @@ pub struct Any {}
 pub enum Extent {
     /// All rows at once, because there are never many.
     Whole,
-    /// The first rows alone.
-    First,
+    /// The first rows alone; a page of the console shows so many.
+    First(usize),
     /// All rows, page by page.
     Pages,
 }
@@ -164,8 +164,7 @@ pub struct Page<Row> {
     pub items: Vec<Row>,
     /// What to give as `after` for the next page. Null: that was all.
     pub next: Option<String>,
-    /// What a reader must know of this page.
-    #[serde(skip)]
+    /// What a reader must know of this page; null: nothing.
     pub note: Option<String>,
 }
 
@@ -184,7 +183,7 @@ impl<Row> Page<Row> {
         let is_full = items.len() >= wanted.limit;
         let note = is_full.then(|| {
             format!(
-                "These are the first {}. There may be more: set a larger limit, or filter.",
+                "These are the first {}. There may be more: give a larger `limit`.",
                 wanted.limit
             )
         });
@@ -230,7 +229,7 @@ impl<L: List> Args for Arguments<L> {
         let command = L::Filter::augment_args(command);
         let command = match L::EXTENT {
             Extent::Whole => command,
-            Extent::First | Extent::Pages => command.arg(
+            Extent::First(_) | Extent::Pages => command.arg(
                 Arg::new(LIMIT)
                     .long(LIMIT)
                     .value_parser(clap::value_parser!(u64).range(1..=MOST as u64))
@@ -238,7 +237,7 @@ impl<L: List> Args for Arguments<L> {
             ),
         };
         match L::EXTENT {
-            Extent::Whole | Extent::First => command,
+            Extent::Whole | Extent::First(_) => command,
             Extent::Pages => command.arg(Arg::new(AFTER).long(AFTER).value_name("CURSOR").help(
                 "The next page: go on after this cursor, which the page before names at its end (in JSON: `next`)",
             )),

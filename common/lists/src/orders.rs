@@ -1,6 +1,6 @@
 //! Lists of orders: all, those that wait for a decision, and bodies that came again.
 
-use store::held::{self, Held};
+use store::held::{self, Held, Reason};
 use store::orders::list::{self, Cursor, ListedOrder, STATES};
 use store::orders::repeated::{self, Repeated};
 use store::sql::Db;
@@ -110,9 +110,9 @@ impl List for HeldOrders {
     const PAGE: &'static str = "/held";
     const COMMAND: &'static str = "orders held";
     const TITLE: &'static str = "Orders to decide";
-    const ABOUT: &'static str = "The orders, payments and refunds that you have to decide about, so many for each reason, and what to do.";
+    const ABOUT: &'static str = "The orders, payments and refunds that you have to decide about, and what to do about each.";
     const EMPTY: &'static str = "Nothing waits for a decision.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(100);
     const COLUMNS: &'static [Column<Held>] = &[
         column("Changed", |it| Cell::time(it.updated_at)),
         column("Order", |it| {
@@ -128,7 +128,13 @@ impl List for HeldOrders {
     ];
 
     async fn page(&self, db: &Db, _: &Any, wanted: Wanted<'_>) -> Result<Page<Held>, Error> {
-        Ok(Page::whole(held::list(db, wanted.rows()).await?))
+        let mut page = Page::whole(held::list(db, wanted.rows()).await?);
+        let of = |reason: &Reason| page.items.iter().filter(|it| it.reason == *reason).count();
+        let is_cut = Reason::ALL.iter().any(|reason| of(reason) >= wanted.limit);
+        let most = wanted.limit;
+        page.note = is_cut
+            .then(|| format!("At most {most} are shown for each reason: give a larger `limit`."));
+        Ok(page)
     }
 }
 
@@ -146,7 +152,7 @@ impl List for RepeatedBodies {
                                  confirm, the newest first. The signature covers the body and not the topic, so \
                                  somebody may have captured them and sent them again.";
     const EMPTY: &'static str = "Every body came under one topic.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(100);
     const COLUMNS: &'static [Column<Repeated>] = &[
         column("First came", |it| Cell::time(it.created_at)),
         column("As", |it| Cell::text(it.topic.as_str())),

@@ -54,7 +54,7 @@ impl List for Payments {
     const TITLE: &'static str = "Payments";
     const ABOUT: &'static str = "Those that changed last come first.";
     const EMPTY: &'static str = "No payments.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<Payment>] = &[
         column("Changed", |it| Cell::time(it.summary.updated_at)),
         column("State", |it| shown::state(it.summary.state.as_str())),
@@ -99,7 +99,7 @@ impl List for Subscriptions {
     const TITLE: &'static str = "Subscriptions";
     const ABOUT: &'static str = "Those that changed last come first.";
     const EMPTY: &'static str = "No subscriptions.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<subscriptions::Summary>] = &[
         lesser("Changed", |it| Cell::time(it.updated_at)),
         column("Paid until", |it| Cell::maybe_time(it.period_end_at)),
@@ -142,7 +142,7 @@ impl List for Notifications {
     const ABOUT: &'static str =
         "What customers were written, the newest first, without their names and addresses.";
     const EMPTY: &'static str = "No notifications.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<notifications::Summary>] = &[
         column("Written", |it| Cell::time(it.created_at)),
         column("Kind", |it| Cell::text(it.kind.as_str())),

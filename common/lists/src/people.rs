@@ -44,7 +44,7 @@ impl List for PrivacyRequests {
     const ABOUT: &'static str =
         "The nearest deadline first. A request must be done within 30 days of its delivery.";
     const EMPTY: &'static str = "No privacy requests.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<RequestEntry>] = &[
         column("Due", |it| Cell::age(it.due_at)),
         column("State", |it| shown::state(it.state.as_str())),
@@ -78,7 +78,7 @@ impl List for PrivacyRequests {
         if page.items.is_empty() && filter.open {
             let finished = privacy_requests::count_finished(db, &filter).await?;
             let hidden =
-                (finished > 0).then(|| format!("{finished} finished; `all` lists them too."));
+                (finished > 0).then(|| format!("{finished} are finished, and listed with `all`."));
             page.note = hidden;
         }
         Ok(page)
@@ -192,25 +192,25 @@ impl List for Licenses {
         wanted: Wanted<'_>,
     ) -> Result<Page<ListedLicense>, Error> {
         let before = wanted.cursor(|text| text.parse().ok())?;
-        let found = licenses::page(db, before.unwrap_or(Uuid::max()), wanted.rows()).await?;
+        let meant = licenses::Filter {
+            revoked: filter.all,
+            unclaimable_at: filter.unclaimable.then_some(wanted.now),
+        };
+        let before = before.unwrap_or(Uuid::max());
+        let found = licenses::page(db, meant, before, wanted.rows()).await?;
         let when = When {
             now: wanted.now,
             grace: self.grace,
         };
-        let page = Page::full(found, wanted, |it| it.id.to_string());
-        let meant = page.items.into_iter().filter(|it| {
-            (filter.all || it.revoked_at.is_none())
-                && (!filter.unclaimable || it.is_unclaimable(when.now))
-        });
-        let shown = meant.map(|mut license| {
+        let shown = found.into_iter().map(|mut license| {
             license.user = license.user.filter(|_| self.has_logins);
             ListedLicense::of(license, when)
         });
-        Ok(Page {
-            items: shown.collect(),
-            next: page.next,
-            note: None,
-        })
+        let mut page = Page::full(shown.collect(), wanted, |it| it.license.id.to_string());
+        if page.items.is_empty() && !filter.all {
+            page.note = Some("Licences that were revoked are listed with `all`.".to_owned());
+        }
+        Ok(page)
     }
 }
 
@@ -237,8 +237,11 @@ pub struct Keys;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct KeyFilter {
+    /// Only keys in this state; without it those that can be used
+    #[arg(long, value_parser = words::key_state())]
+    pub state: Option<api_key::State>,
     /// List revoked and expired keys too
-    #[arg(long)]
+    #[arg(long, conflicts_with = "state")]
     pub all: bool,
 }
 
@@ -281,12 +284,13 @@ impl List for Keys {
     ) -> Result<Page<ApiKeyEntry>, Error> {
         let mut keys = api_keys::list(db, wanted.now).await?;
         let all = keys.len();
-        keys.retain(|key| filter.all || key.state == api_key::State::Active);
+        let wanted = filter.state.unwrap_or(api_key::State::Active);
+        keys.retain(|key| filter.all || key.state == wanted);
         let hidden = all - keys.len();
         let mut page = Page::whole(keys);
         if page.items.is_empty() && hidden > 0 {
             page.note = Some(format!(
-                "{hidden} revoked or expired; `all` lists them too."
+                "{hidden} are revoked or expired, and listed with `all`."
             ));
         }
         Ok(page)

@@ -102,7 +102,7 @@ impl List for Secrets {
         _: Wanted<'_>,
     ) -> Result<Page<signing_secrets::Entry>, Error> {
         let mut page = Page::whole(signing_secrets::list(db, &self.set).await?);
-        page.note = Some("The times are at most a minute late.".to_owned());
+        page.note = Some("The times are at most a minute late. The secrets are those of the process that shows this.".to_owned());
         Ok(page)
     }
 }
@@ -175,7 +175,7 @@ impl List for Reconciliations {
         column("Compared until", |it| {
             Cell::maybe_age(it.ended_at.map(|_| it.confirmed_until))
         }),
-        lesser("Next", |it| Cell::age(it.next_at)),
+        lesser("Next", |it| Cell::due(it.next_at)),
         column("Compared", |it| Cell::Number(it.compared)),
         column("Never came", |it| Cell::Number(it.found)),
         lesser("Failing since", |it| Cell::maybe_time(it.failing_since)),
@@ -210,7 +210,7 @@ impl List for Found {
     const ABOUT: &'static str =
         "The newest deliveries that never came and were found at the provider.";
     const EMPTY: &'static str = "Everything came by itself.";
-    const EXTENT: Extent = Extent::First;
+    const EXTENT: Extent = Extent::First(500);
     const COLUMNS: &'static [Column<Reconciled>] = &[
         column("Found", |it| Cell::time(it.found_at)),
         lesser("Changed", |it| Cell::time(it.changed_at)),

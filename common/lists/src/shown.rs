@@ -1,5 +1,7 @@
 //! What is shown of a value: on a page, on a terminal, in JSON and in CSV. Ids are texts, so that none loses digits.
 
+use std::time::Duration;
+
 use domain::time::{Timestamp, age};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use platform::zone;
@@ -24,6 +26,8 @@ pub enum Cell {
     Time(Moment),
     /// A time of which is shown how far away it is.
     Age(Moment),
+    /// The same of what is due then; what is past is due now.
+    Due(Moment),
     /// A text that leads to a page of the console.
     Link {
         text: String,
@@ -36,6 +40,17 @@ pub enum Cell {
 /// A time. Without script it is shown in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(pub Timestamp);
+
+/// How far ahead something is; below three days in hours, because deadlines are looked at in hours then.
+fn ahead(far: Duration) -> String {
+    let seconds = far.as_secs();
+    match seconds {
+        0..60 => format!("in {seconds}s"),
+        60..3600 => format!("in {}m", seconds / 60),
+        3600..259_200 => format!("in {}h", seconds / 3600),
+        _ => format!("in {}d", seconds / 86_400),
+    }
+}
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -54,6 +69,10 @@ impl Moment {
         let exact = self.0.to_string();
         let whole = exact.split('.').next().unwrap_or(&exact);
         format!("{} UTC", whole.replace('T', " "))
+    }
+
+    pub fn is_past(self, now: Moment) -> bool {
+        self.0 <= now.0
     }
 
     /// How far it is from now, in the largest unit that fits: `3 min ago`, `in 2 h`. `console.js` says the same
@@ -145,6 +164,10 @@ impl Cell {
         at.map_or(Cell::None, Cell::age)
     }
 
+    pub fn due(at: Timestamp) -> Self {
+        Cell::Due(Moment(at))
+    }
+
     pub fn amount(amount: impl Into<String>) -> Self {
         Cell::Amount(amount.into())
     }
@@ -169,6 +192,7 @@ impl Cell {
             | Cell::Amount(_)
             | Cell::Time(_)
             | Cell::Age(_)
+            | Cell::Due(_)
             | Cell::State(..) => None,
         }
     }
@@ -194,8 +218,9 @@ impl Cell {
             Cell::Number(number) => (number.to_string(), true),
             Cell::Amount(text) => (text.clone(), true),
             Cell::Time(at) => (zone::time(at.0), false),
-            Cell::Age(at) if at.0 > now => (format!("in {}", age(at.0, now)), false),
-            Cell::Age(at) => (format!("{} ago", age(now, at.0)), false),
+            Cell::Due(at) if at.0 <= now => ("now".to_owned(), false),
+            Cell::Age(at) | Cell::Due(at) if at.0 > now => (ahead(at.0.since(now)), false),
+            Cell::Age(at) | Cell::Due(at) => (format!("{} ago", age(now, at.0)), false),
             Cell::Text(text)
             | Cell::Code(text)
             | Cell::State(_, text)
@@ -214,7 +239,7 @@ impl Cell {
                 json!(text)
             }
             Cell::Number(number) => json!(number),
-            Cell::Time(at) | Cell::Age(at) => json!(at.exact()),
+            Cell::Time(at) | Cell::Age(at) | Cell::Due(at) => json!(at.exact()),
         }
     }
 
@@ -227,7 +252,9 @@ impl Cell {
             Cell::Number(number) => json!({"is": "text", "text": number.to_string()}),
             Cell::Code(text) => json!({"is": "code", "text": text, "brief": brief}),
             Cell::Amount(text) => json!({"is": "text", "text": text}),
-            Cell::Time(at) | Cell::Age(at) => json!({"is": "time", "exact": at.exact()}),
+            Cell::Time(at) | Cell::Age(at) | Cell::Due(at) => {
+                json!({"is": "time", "exact": at.exact()})
+            }
             Cell::Link { text, href } => {
                 json!({"is": "link", "text": text, "brief": brief, "href": href})
             }
@@ -243,7 +270,7 @@ impl Cell {
         let text = match self {
             Cell::None => String::new(),
             Cell::Number(number) => return number.to_string(),
-            Cell::Time(at) | Cell::Age(at) => return at.exact(),
+            Cell::Time(at) | Cell::Age(at) | Cell::Due(at) => return at.exact(),
             Cell::Amount(text) => return text.clone(),
             Cell::Text(text)
             | Cell::Code(text)

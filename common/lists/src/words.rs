@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
-use domain::api_key::Scope;
+use domain::api_key::{self, Scope};
 use domain::attention::Condition;
 use domain::event::{NotAPattern, Pattern, catalogue};
 use domain::job::{Kind, Queue, State};
@@ -37,6 +37,10 @@ pub fn queue() -> impl TypedValueParser<Value = Queue> {
 
 pub fn state() -> impl TypedValueParser<Value = State> {
     one_of(State::ALL.map(|it| it.into_str()))
+}
+
+pub fn key_state() -> impl TypedValueParser<Value = api_key::State> {
+    one_of(api_key::State::ALL.map(|it| it.into_str()))
 }
 
 pub fn scope() -> impl TypedValueParser<Value = Scope> {

@@ -301,18 +301,30 @@ pub async fn show(db: &Db, id: LicenseId) -> Result<Option<License>> {
     .await
 }
 
-/// The newest licences that were granted before this one, also those that were revoked.
-pub async fn page(db: &Db, before: LicenseId, limit: i64) -> Result<Vec<License>> {
+/// Which licences are listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter {
+    /// Also those that were revoked.
+    pub revoked: bool,
+    /// Only those that nobody can claim any more at this time.
+    pub unclaimable_at: Option<Timestamp>,
+}
+
+/// The newest licences that match and were granted before this one.
+pub async fn page(db: &Db, filter: Filter, before: LicenseId, limit: i64) -> Result<Vec<License>> {
     db.query(concat!(
         licenses!(both),
         "from licenses
          left join users on users.id = licenses.user_id
          left join orgs on orgs.id = licenses.org_id
-         where licenses.id < $1
+         where licenses.id < $1 and ($3 = 1 or licenses.revoked_at is null)
+           and ($4 is null or users.claimable_until <= $4)
          order by licenses.id desc limit $2"
     ))
     .bind(before)
     .bind(limit)
+    .bind(i64::from(filter.revoked))
+    .bind(filter.unclaimable_at)
     .all(License::from_row)
     .await
 }

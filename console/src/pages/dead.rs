@@ -45,11 +45,11 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     if !is_empty && !given.is_of_time() {
         listing.acts = acts(&visit, &filter);
     }
-    let query = query(&filter);
+    let query = asked(&visit.query);
     listing.chosen = Some(Chosen {
         buttons: vec![
-            (format!("/dead/chosen/requeue?{query}"), "Requeue"),
-            (format!("/dead/chosen/discard?{query}"), "Discard .."),
+            (format!("/dead/chosen/requeue{query}"), "Requeue"),
+            (format!("/dead/chosen/discard{query}"), "Discard .."),
         ],
     });
     Ok(listing.answer(&visit))
@@ -84,7 +84,7 @@ pub async fn requeue_chosen(write: Write<Operator>) -> Result<Response, Error> {
 /// Asks before it does it.
 pub async fn discard_chosen(write: Write<Operator>) -> Result<Response, Error> {
     if write.fields.get("sure").is_empty() {
-        return ask_chosen(&write, &chosen(&write.fields)?);
+        return Ok(ask_chosen(&write, &chosen(&write.fields)?));
     }
     to_chosen(&write, Action::Discard, Done::ChosenDiscarded).await
 }
@@ -111,16 +111,16 @@ async fn to_chosen(write: &Write<Operator>, action: Action, done: Done) -> Resul
         0 => Done::Changed,
         _ => Done::SomeChanged,
     };
-    Ok(act::see(&back(write)?, done))
+    Ok(act::see(&format!("/dead{}", asked(&write.query)), done))
 }
 
-/// The list from which the jobs were chosen.
-fn back(write: &Write<Operator>) -> Result<String, Error> {
-    Ok(format!("/dead?{}", query(&filter(&write.query)?)))
+/// What a list is asked for, as a query.
+fn asked(query: &Fields) -> String {
+    query.without(&["after", "done", "format"])
 }
 
-fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Result<Response, Error> {
-    let filter = query(&filter(&write.query)?);
+fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response {
+    let query = asked(&write.query);
     let mut table = Table::new(&["Died", "Job"]);
     for (id, seen) in chosen {
         table.row(vec![Cell::time(*seen), Cell::job(*id)]);
@@ -136,15 +136,15 @@ fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Result<R
         title: format!("Discard {count} {noun} for good?"),
         about: about(Action::Discard, 1, false)[..1].to_vec(),
         tables: vec![("Which jobs", table)],
-        to: Some(format!("/dead/chosen/discard?{filter}")),
+        to: Some(format!("/dead/chosen/discard{query}")),
         label: "Discard them for good",
         fields: vec![("sure", "yes".to_owned())],
         chosen: jobs.collect(),
-        back: format!("/dead?{filter}"),
+        back: format!("/dead{query}"),
         command: format!("waybill dead discard {}", ids.join(" ")),
         ..Question::default()
     };
-    Ok(question.answer(write))
+    question.answer(write)
 }
 
 /// Which jobs the fields of a list or of a form name.
@@ -227,6 +227,14 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
 
 /// Says which jobs it will be, and asks. What the form sends fixes them: the filter, and this moment.
 async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error> {
+    if ["since", "before"]
+        .into_iter()
+        .any(|it| !visit.query.get(it).is_empty())
+    {
+        return Err(Error::impossible(
+            "all that died until now are meant: leave since and before out",
+        ));
+    }
     let filter = filter(&visit.query)?;
     let died_until = visit.now();
     let until = flow::until(&filter, died_until);

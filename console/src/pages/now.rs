@@ -24,9 +24,10 @@ use crate::access::{Reader, Visit};
 use crate::act::Button;
 use crate::error::Error;
 use crate::frame::Frame;
-use crate::known::Counts;
+use crate::known::{Count, Counts};
 use crate::listing::{self, Rows as _, Table};
 use crate::pages::charts::{self, Part};
+use lists::jobs::FAILED;
 use lists::shown::{Cell, Moment, bounded, escaped};
 
 /// Where counting stops.
@@ -35,8 +36,6 @@ const MOST: i64 = backlog::MOST;
 const LOOKED_AT: i64 = 1000;
 /// What was refused before that needs nobody now.
 const REFUSED: Duration = Duration::from_hours(24);
-/// Attempts before that say nothing of now.
-pub const FAILED: Duration = Duration::from_hours(1);
 const MOST_REQUESTS: i64 = 500;
 /// So many of the newest operations are looked at for those that run.
 const MOST_OPERATIONS: i64 = 20;
@@ -108,9 +107,12 @@ impl Now {
         })
     }
 
-    fn count(&mut self, page: &'static str, count: usize) {
-        self.counts
-            .insert(page, i64::try_from(count).unwrap_or(i64::MAX));
+    fn count(&mut self, page: &'static str, number: usize) {
+        self.count_to(page, i64::try_from(number).unwrap_or(i64::MAX), false);
+    }
+
+    fn count_to(&mut self, page: &'static str, number: i64, is_cut: bool) {
+        self.counts.insert(page, Count { number, is_cut });
     }
 }
 
@@ -159,24 +161,26 @@ pub async fn look<R>(visit: &Visit<R>) -> Now {
     };
     let open = privacy_requests::list(db, &open, MOST_REQUESTS).await;
     let open = it.read("open privacy requests", open);
-    it.count("/privacy", open.len());
+    let number = i64::try_from(open.len()).unwrap_or(i64::MAX);
+    it.count_to("/privacy", number, number >= MOST_REQUESTS);
     it.items.extend(requests(&open, now));
     let lines = it.read("what waits", backlog::queues(db, now).await);
-    it.counts
-        .insert("/dead", lines.iter().map(|line| line.dead).sum());
+    it.count_to("/dead", lines.iter().map(|line| line.dead).sum(), false);
     it.items.extend(late(&lines, now));
     let is_cut = lines.iter().any(|line| line.dead > LOOKED_AT);
     let causes = it.read("what jobs died of", ended::causes(db, LOOKED_AT).await);
     it.items.extend(dead(&causes, is_cut, now));
     let causes = retried::causes(db, now.minus(FAILED), LOOKED_AT).await;
     let (causes, is_cut) = it.read("which jobs fail", causes);
-    it.counts
-        .insert("/failing", causes.iter().map(|it| it.jobs).sum());
+    it.count_to("/failing", causes.iter().map(|it| it.jobs).sum(), is_cut);
     it.items.extend(failing(&causes, is_cut, now));
     let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await;
     let refused = it.read("what was refused", refused);
-    it.counts
-        .insert("/refused", refused.iter().map(|it| it.deliveries).sum());
+    it.count_to(
+        "/refused",
+        refused.iter().map(|it| it.deliveries).sum(),
+        false,
+    );
     it.items.extend(refusals(&refused, now));
     let endpoints = it.read("the endpoints", endpoints::list(db).await);
     let failing: Vec<Item> = endpoints

@@ -341,7 +341,7 @@ pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
         shop: &asked.shop,
         customer: asked.customer,
         email: Some(given.get("email")).filter(|email| !email.is_empty()),
-        is_sure: asked.yes,
+        is_sure: asked.even_if_unknown,
     };
     let parts = write.parts();
     let place = Place {

@@ -413,7 +413,7 @@ async fn enter(place: Place<'_>, author: &Author, wanted: &PrivacyRequest) -> Re
         shop: &wanted.shop,
         customer: wanted.customer,
         email: Some(email.trim()).filter(|email| !email.is_empty()),
-        is_sure: wanted.yes,
+        is_sure: wanted.even_if_unknown,
     };
     let by = author.by(clock.now());
     match flow::enter(place, &clock, by, asked).await {

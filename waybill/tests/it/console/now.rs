@@ -215,7 +215,7 @@ async fn a_page_of_dead_jobs_looks_through_so_many_and_the_next_goes_on_where_it
     let next = first["next"].as_str().unwrap();
     let page = console.shown(&session, "/dead?error=rare").await;
     let note = "At most 10,000 dead jobs are looked through for one page";
-    assert!(page.contains(note) && page.contains("Older"), "{page}");
+    assert!(page.contains(note) && page.contains("Next page"), "{page}");
     let second = format!("/dead?error=rare&format=json&after={next}");
     let second = list(&console, &session, &second).await;
     let items = second["items"].as_array().unwrap();

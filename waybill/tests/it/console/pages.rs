@@ -205,7 +205,7 @@ async fn deliveries_are_listed_by_filter_and_page_by_page_as_page_json_and_csv()
     );
     let page = console.shown(&session, "/deliveries").await;
     assert!(
-        page.contains("Older") && page.contains("orders/updated"),
+        page.contains("Next page") && page.contains("orders/updated"),
         "{page}"
     );
     let (status, _) = console.page(&session, "/deliveries?after=nothing").await;

@@ -99,7 +99,7 @@ async fn requests_are_listed_by_their_deadlines_with_the_days_that_are_left() {
             " 7 ",
             "the store of exports is away",
         ],
-        [&*near.to_string(), "held", "in 1d", " 0", SHOP],
+        [&*near.to_string(), "held", "in 36h", " 0", SHOP],
         [&*far.to_string(), "received", "in 20d", " 0", DATA],
     ]) {
         for part in parts {
@@ -130,7 +130,7 @@ async fn an_empty_list_says_where_the_finished_requests_are() {
     let id = posted(&service, &request(REDACT, 1)).await;
     complete(&service, id).await;
     let none = said(&service, &["privacy", "list"]).await;
-    assert!(none.contains("1 finished; `all` lists them"), "{none}");
+    assert!(none.contains("1 are finished, and listed with `all`"), "{none}");
     let all = said(&service, &["privacy", "list", "--all"]).await;
     assert!(all.contains(&id.to_string()), "{all}");
     let done = said(&service, &["privacy", "list", "--state", "failed"]).await;
