@@ -130,7 +130,10 @@ async fn an_empty_list_says_where_the_finished_requests_are() {
     let id = posted(&service, &request(REDACT, 1)).await;
     complete(&service, id).await;
     let none = said(&service, &["privacy", "list"]).await;
-    assert!(none.contains("1 are finished, and listed with `all`"), "{none}");
+    assert!(
+        none.contains("1 are finished, and listed with `all`"),
+        "{none}"
+    );
     let all = said(&service, &["privacy", "list", "--all"]).await;
     assert!(all.contains(&id.to_string()), "{all}");
     let done = said(&service, &["privacy", "list", "--state", "failed"]).await;
