@@ -225,7 +225,7 @@ async fn heavy_dead_jobs_that_are_chosen_are_requeued_or_discarded_after_asking(
     let text = browser.text("document.body.innerText");
     assert!(text.contains("Some were left as they are"), "{text}");
     assert_eq!(states("dead").await, 1);
-    assert!(browser.text("location.search").contains("topic=orders"));
+    assert!(browser.text("location.search").contains("kind=orders"));
     browser.evaluate("document.querySelector('thead .pick input').click()");
     browser.press("Requeue");
     let text = browser.text("document.body.innerText");
@@ -283,9 +283,9 @@ async fn heavy_a_drag_over_the_histogram_and_a_chip_change_what_is_listed() {
     mouse(&mut browser, "mousePressed", 30, 1);
     mouse(&mut browser, "mouseMoved", 40, 1);
     mouse(&mut browser, "mouseReleased", 40, 0);
-    browser.wait("location.search.includes('from=') && document.readyState === 'complete' && !!document.querySelector('.chips')");
+    browser.wait("location.search.includes('since=') && document.readyState === 'complete' && !!document.querySelector('.chips')");
     let chips = browser.text("document.querySelector('.chips').innerText");
-    for wanted in ["orders*", "From (UTC)", "Until (UTC)"] {
+    for wanted in ["orders*", "Since", "Before"] {
         assert!(chips.contains(wanted), "{chips}");
     }
     assert!(browser.text("location.search").contains("topic=orders"));
@@ -295,7 +295,7 @@ async fn heavy_a_drag_over_the_histogram_and_a_chip_change_what_is_listed() {
             .contains("No deliveries.")
     );
     // Without the chips of the time, the orders are there again.
-    for gone in ["until=", "from="] {
+    for gone in ["before=", "since="] {
         browser.evaluate(
             "setTimeout(() => document.querySelector('.chips li:last-child a').click()), true",
         );
