@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::both::orders::providers::{cancel_with_payment, capture, refund, sandbox, with_payment};
 use crate::support::delivery::SHOP;
-use crate::support::operator::json as listed_by;
+use crate::support::operator::items as listed_by;
 use crate::support::order::{
     CAPTURED, body, cancelled, captured, deliver, events as of_order, kinds, naming_agreement,
     order_delivery, post_all, shown, times, with,
