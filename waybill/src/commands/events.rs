@@ -244,6 +244,8 @@ struct Follower {
     from: Timestamp,
     /// Up to where the database was read.
     position: Option<i64>,
+    /// How far the broker had the events before anything of it was heard.
+    published: i64,
     /// The newest time in the ids that were seen.
     newest: Timestamp,
     seen: BTreeSet<Uuid>,
@@ -276,6 +278,7 @@ impl Follower {
             since,
             from,
             position: None,
+            published: 0,
             newest: from,
             seen: BTreeSet::new(),
             outage: Outage::default(),
@@ -285,16 +288,26 @@ impl Follower {
     async fn follow(&mut self, db: &Db, broker: Option<&config::Broker>) -> Result<()> {
         self.shown.begun();
         loop {
-            let followed = match broker {
-                Some(broker) => self.follow_broker(db, broker).await,
-                None => self.follow_database(db).await,
-            };
-            match followed {
+            match self.follow_until_outage(db, broker).await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_outage(&error) => self.outage.begun(&format!("{error:#}")),
                 Err(error) => return Err(error),
             }
             sleep(TRY_AGAIN).await;
+        }
+    }
+
+    async fn follow_until_outage(
+        &mut self,
+        db: &Db,
+        broker: Option<&config::Broker>,
+    ) -> Result<()> {
+        if self.position.is_none() {
+            self.published = broker_cursor::position(db).await?;
+        }
+        match broker {
+            Some(broker) => self.follow_broker(db, broker).await,
+            None => self.follow_database(db).await,
         }
     }
 
@@ -345,9 +358,9 @@ impl Follower {
         })
     }
 
-    /// Counts events up to a position as shown that the broker does not have yet, and will send.
+    /// Counts events up to a position as shown that the broker did not have yet, and sends.
     async fn pass_over(&mut self, db: &Db, until: i64) -> Result<()> {
-        let mut position = broker_cursor::position(db).await?;
+        let mut position = self.published;
         loop {
             let next = events::placed_after(db, position, until, CHUNK).await?;
             let Some(last) = next.last() else {
