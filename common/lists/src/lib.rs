@@ -29,7 +29,7 @@ pub mod words;
 use crate::form::{Empty, Field};
 use crate::shown::Cell;
 
-/// How many rows a command shows that is not told.
+/// How many rows a command shows when no limit is given.
 pub const ROWS: usize = 20;
 /// The most that can be asked for at once.
 pub const MOST: usize = 10_000;

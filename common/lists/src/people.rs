@@ -145,7 +145,7 @@ impl ListedLicense {
     }
 }
 
-/// Whose a licence is. A person whose login is not told is named by the number of the account.
+/// The owner of a licence, in words. A person is named by the number of the account when the login is left out.
 pub fn owner(license: &License, now: Timestamp) -> String {
     let nobody = license.is_unclaimable(now);
     match (&license.org, &license.user, license.provider_id) {

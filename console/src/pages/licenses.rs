@@ -36,7 +36,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     Ok(listing.answer(&visit))
 }
 
-/// Of a person the number of the account alone is shown, and never the login.
+/// A licence as the console shows it: a person is named by the number of the account, and never by the login.
 pub fn listed<R>(visit: &Visit<R>, mut license: License) -> ListedLicense {
     license.user = None;
     ListedLicense::of(license, when(visit))
