@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use store::migrations::{self, Source};
-use store::sql::{Db, Tx, column};
+use store::sql::{Db, Error, Tx, column};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -51,11 +51,11 @@ impl Own {
             };
         };
         let name = leak(format!("waybill_own_{}", Uuid::now_v7().simple()));
-        let server = Db::open(&url, 1).await.unwrap();
+        let server = connected(&url, 1).await;
         let create = leak(format!("create database {name}"));
         server.on_server(&[create]).await.unwrap();
         let (server_url, _) = url.rsplit_once('/').unwrap();
-        let db = Db::open(&format!("{server_url}/{name}"), 8).await.unwrap();
+        let db = connected(&format!("{server_url}/{name}"), 8).await;
         Own {
             db,
             server: Some((server, name)),
@@ -71,6 +71,16 @@ impl Own {
             server.close().await;
         }
     }
+}
+
+/// An open database that has answered. A busy server may need longer for a connection than a statement waits for
+/// one.
+async fn connected(url: &str, connections: u32) -> Db {
+    let db = Db::open(url, connections).await.unwrap();
+    while let Err(error) = db.query("select 1 as n").fetch_one().await {
+        assert!(matches!(error, Error::PoolTimedOut), "{error}");
+    }
+    db
 }
 
 async fn insert(db: &Db, ids: std::ops::Range<i64>) {
