@@ -765,11 +765,11 @@ create index checkouts_created on checkouts (created_at);
 
 -- Events
 
--- Events for the merchant's own systems. They have ids and amounts, and no personal data.
+-- Events for the merchant's own systems. They have ids and amounts, and no personal data. The id of an event is made of
+-- created_at, position and object_id.
 create table events (
     -- Its place in the sequence in which readers see events.
     position bigint primary key,
-    id uuid not null,
     kind text not null, -- thing
     shop text, -- thing
     object_id text not null, -- thing
@@ -779,7 +779,6 @@ create table events (
     created_at bigint not null
 );
 
-create unique index events_id on events (id);
 -- For the events of one order.
 create index events_object on events (object_id, position);
 create index events_traceparent on events (substr(traceparent, 4, 32))
@@ -828,14 +827,14 @@ create table endpoints (
 -- Events that an endpoint did not accept at once, and later events of the same objects.
 create table outgoing_webhooks (
     endpoint_id uuid not null,
-    event_id uuid not null,
+    -- The position of the event.
     position bigint not null,
     -- Empty when the event belongs to no shop.
     shop text not null, -- thing
     object_id text not null, -- thing
     -- The job that sends the event.
     job_id uuid not null,
-    primary key (endpoint_id, event_id)
+    primary key (endpoint_id, position)
 );
 
 create index outgoing_webhooks_object on outgoing_webhooks (endpoint_id, shop, object_id, position);

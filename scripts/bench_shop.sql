@@ -61,8 +61,8 @@ insert into webhook_ids (id, job_id, expires_at)
 select cast(substr(encode(sha256(convert_to('storefront:fill-' || n, 'UTF8')), 'hex'), 1, 32) as uuid), job_id,
        at + 172800000 from made;
 
-insert into events (position, id, kind, shop, object_id, body, created_at)
-select nextval('event_positions'), gen_random_uuid(), 'order.created', shop, order_id::text,
+insert into events (position, kind, shop, object_id, body, created_at)
+select nextval('event_positions'), 'order.created', shop, order_id::text,
        json_build_object('shop', shop, 'order_id', order_id::text)::text, at from made order by at;
 insert into broker_cursor (id, position) select 1, last_value from event_positions;
 

@@ -35,7 +35,7 @@ use platform::trace;
 use providers::payment::{self, CURRENCIES, CreatedSession, NewSession, Payment};
 use providers::{CallFailure, storefront};
 use store::checkouts::{self, Checkout, NewCheckout, Payability, PaymentPage, Refusal, State};
-use store::orders::{CHECKOUT, checkout_key};
+use store::orders::checkout_key;
 use uuid::Uuid;
 
 use self::problem::{CheckoutError, CheckoutProblem};
@@ -225,12 +225,9 @@ fn priced(
 
 /// Step 3. Returns the checkout of whoever was first with this idempotency key.
 async fn begin(app: &App, new: &NewCheckout<'_>) -> Result<Checkout, Error> {
-    // Drawn before the transaction is opened, because it takes time.
-    let key = (CHECKOUT.to_owned(), new.order_id);
-    let code = flows::orders::draw(app.context(), &key).map_err(|_| Error::Internal)?;
     let mut outbox = Outbox::of_request(app.context(), trace::current());
     let mut tx = app.db.begin().await?;
-    if !flows::checkout::begin(&mut outbox, &mut tx, new, code).await? {
+    if !flows::checkout::begin(&mut outbox, &mut tx, new).await? {
         tx.rollback().await?;
         let idempotency_key = new.idempotency_key.ok_or(Error::Internal)?;
         let first = checkouts::find(&app.db, new.api_key_id, idempotency_key).await?;

@@ -536,7 +536,6 @@ impl Worker {
                 created_at: now,
             });
             waiting.push(Waiting {
-                event_id: event.id,
                 position: event.position,
                 object,
                 job_id,
@@ -558,9 +557,9 @@ async fn kept(
     if events.is_empty() {
         return Ok(events);
     }
-    let ids = events.iter().map(|(event, _)| event.id).collect();
-    let kept = events::kept(tx, ids).await?;
-    let is_kept = |(event, _): &(events::Placed, Outcome)| kept.contains(&event.id);
+    let positions = events.iter().map(|(event, _)| event.position).collect();
+    let kept = events::kept(tx, positions).await?;
+    let is_kept = |(event, _): &(events::Placed, Outcome)| kept.contains(&event.position);
     Ok(events.into_iter().filter(is_kept).collect())
 }
 

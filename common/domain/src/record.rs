@@ -18,7 +18,6 @@ use std::marker::PhantomData;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -86,8 +85,6 @@ pub enum Class {
     Person,
     /// It is about nobody.
     Thing,
-    /// It is drawn from a thing beside it.
-    Picture,
 }
 
 /// What says of all that is in it what it is about. A text does not, so whatever holds one says it. `#[derive(Record)]`
@@ -155,35 +152,6 @@ impl<K, T: Forget> Forget for BTreeMap<K, T> {
 
     fn classes(at: &str, see: &mut dyn FnMut(&str, Class)) {
         T::classes(&member(at, "*"), see);
-    }
-}
-
-/// A record as an export shows it: without pictures.
-pub fn exported<R: Record + Forget>(record: &R) -> serde_json::Result<Value> {
-    let mut all = serde_json::to_value(record)?;
-    R::classes("", &mut |path, class| {
-        if class == Class::Picture {
-            remove(&mut all, path);
-        }
-    });
-    Ok(all)
-}
-
-fn remove(from: &mut Value, path: &str) {
-    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
-    match from {
-        Value::Array(items) => items.iter_mut().for_each(|it| remove(it, rest)),
-        Value::Object(members) if name == "*" => {
-            members.values_mut().for_each(|it| remove(it, rest));
-        }
-        Value::Object(members) if rest.is_empty() => drop(members.remove(name)),
-        Value::Object(members) => {
-            members
-                .get_mut(name)
-                .into_iter()
-                .for_each(|it| remove(it, rest));
-        }
-        _ => {}
     }
 }
 

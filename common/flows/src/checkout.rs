@@ -6,7 +6,6 @@
 
 use domain::checkout;
 use domain::connection::{bare, of_id};
-use domain::order::own::QrCode;
 use store::checkouts::{self, Checkout, NewCheckout, Refusal};
 use store::orders::checkout_key;
 use store::sql::Tx;
@@ -20,12 +19,7 @@ const REFUSED: &str = "checkout_refused";
 
 /// Stores a checkout and its order, which nobody has paid for yet. Returns false, and writes
 /// nothing, if a checkout has this idempotency key already.
-pub async fn begin(
-    outbox: &mut Outbox<'_>,
-    tx: &mut Tx,
-    new: &NewCheckout<'_>,
-    code: QrCode,
-) -> Result<bool> {
+pub async fn begin(outbox: &mut Outbox<'_>, tx: &mut Tx, new: &NewCheckout<'_>) -> Result<bool> {
     if !checkouts::insert(tx, new, outbox.now).await? {
         return Ok(false);
     }
@@ -33,7 +27,7 @@ pub async fn begin(
     let agreement = bare(new.pact_id);
     let mut record = checkout::order(new.items, agreement, outbox.now.0);
     record.paid_by(of_id(new.pact_id), agreement);
-    orders::insert_of_checkout(outbox, tx, key, record, code).await?;
+    orders::insert_of_checkout(outbox, tx, key, record).await?;
     Ok(true)
 }
 

@@ -11,21 +11,20 @@
 //! later lock waits for an earlier one.
 
 mod bodies;
-mod codes;
 mod deliveries;
 mod events;
 mod give_back;
+mod links;
 mod request;
 mod settle;
 mod update;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::event::OrderEvent;
 use domain::job::Internal;
 use domain::order::OrderKey;
-use domain::order::own::QrCode;
 use domain::order::record::{Cancellation, Record};
 use domain::time::Timestamp;
 use serde_json::json;
@@ -33,9 +32,9 @@ use store::orders::records;
 use store::sql::{self, Tx};
 use store::tracking_numbers;
 
-pub use codes::{draw, new_link};
 pub use deliveries::{Task, apply, prepare};
 pub use give_back::{GivenBack, give_back};
+pub use links::new_link;
 
 use crate::Result;
 use crate::outbox::Outbox;
@@ -44,9 +43,6 @@ use update::{OrderUpdate, load_updates};
 
 /// Orders that a message brings news of, by their keys.
 type Incoming = BTreeMap<OrderKey, News>;
-
-/// QR codes that were drawn before the transaction was opened, by their orders.
-type Codes = HashMap<OrderKey, QrCode>;
 
 /// The reference by which an order's payments are found: the agreement that the order names, or
 /// else the order's own id.
@@ -60,10 +56,9 @@ async fn absorb(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: Incoming,
-    codes: Codes,
     is_shop_locked: bool,
 ) -> Result<()> {
-    let mut updates = load_updates(outbox, tx, incoming, codes, is_shop_locked).await?;
+    let mut updates = load_updates(outbox, tx, incoming, is_shop_locked).await?;
     // The next steps read which agreements orders claim.
     save(tx, &mut updates, OrderUpdate::claims_anew, outbox.now).await?;
     // When two orders claim an agreement, one may have left it to the other, which nobody settles here.
@@ -155,12 +150,10 @@ pub(crate) async fn insert_of_checkout(
     tx: &mut Tx,
     key: OrderKey,
     record: Record,
-    code: QrCode,
 ) -> Result<()> {
     let mut incoming = Incoming::new();
-    let codes = Codes::from([(key.clone(), code)]);
     incoming.entry(key).or_default().add(record);
-    let mut updates = load_updates(outbox, tx, incoming, codes, false).await?;
+    let mut updates = load_updates(outbox, tx, incoming, false).await?;
     write(outbox, tx, &mut updates).await
 }
 
@@ -195,7 +188,7 @@ pub(crate) async fn of_sessions(
     for (key, record) in records {
         incoming.entry(key).or_default().add(record);
     }
-    absorb(outbox, tx, incoming, Codes::new(), false).await
+    absorb(outbox, tx, incoming, false).await
 }
 
 /// Merges an order with what the storefront has confirmed of it. An order that was erased with its
@@ -211,7 +204,7 @@ pub async fn confirmed(
     }
     let mut incoming = Incoming::new();
     incoming.entry(key).or_default().add(record);
-    absorb(outbox, tx, incoming, Codes::new(), false).await
+    absorb(outbox, tx, incoming, false).await
 }
 
 /// Settles orders again whose payments have changed.

@@ -100,7 +100,7 @@ impl<'a> Outbox<'a> {
     pub fn event(&mut self, event: Event) {
         let cause = self.causation.of(event.shop(), event.object_id());
         self.events.push(events::NewEvent {
-            id: self.context.clock.id_at(self.now),
+            at: self.now,
             traceparent: cause.map(|cause| cause.context),
             event,
         });

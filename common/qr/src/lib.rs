@@ -5,11 +5,9 @@
 //! refused. The symbol of an order link at level H takes 18 µs with the `qrcode` crate and our
 //! own choice of the mask. (`fast_qr` takes 90 µs for the symbol, and cannot mix segments.)
 //!
-//! A symbol is stored as its modules ([`Symbol::packed`]), and a picture is drawn from them when
-//! somebody asks for it ([`QrConfig::stored`]).
+//! Of a code only the link is stored. Its picture is drawn when somebody asks for it.
 
 mod mask;
-mod packed;
 mod picture;
 mod segments;
 mod symbol;
@@ -242,9 +240,18 @@ impl QrConfig {
 
     /// The code of an order: a link to `/orders/<order_id>/track`.
     pub fn order(&self, order_id: &str) -> Result<Symbol, QrError> {
+        self.symbol(self.order_page(order_id)?)
+    }
+
+    /// The link alone, for which there is room in a code.
+    pub fn order_link(&self, order_id: &str) -> Result<String, QrError> {
+        self.with_room(self.order_page(order_id)?)
+    }
+
+    fn order_page(&self, order_id: &str) -> Result<String, QrError> {
         let order_id = segment("order_id", order_id)?;
         let code = self.code('?');
-        self.symbol(format!("{}/orders/{order_id}/track{code}", self.base_url))
+        Ok(format!("{}/orders/{order_id}/track{code}", self.base_url))
     }
 
     /// The code of a payment: a link to `/pay/<order_id>?amount=<two
@@ -279,11 +286,20 @@ impl QrConfig {
 
     /// The code of a parcel: a link to `/tracking/<tracking_number>`.
     pub fn package(&self, tracking_number: &str) -> Result<Symbol, QrError> {
-        let tracking_number = segment("tracking_number", tracking_number)?;
-        self.symbol(format!("{}/tracking/{tracking_number}", self.base_url))
+        self.symbol(self.package_page(tracking_number)?)
     }
 
-    /// The code of any text, which stays unchanged with its line breaks.
+    /// The link alone, for which there is room in a code.
+    pub fn package_link(&self, tracking_number: &str) -> Result<String, QrError> {
+        self.with_room(self.package_page(tracking_number)?)
+    }
+
+    fn package_page(&self, tracking_number: &str) -> Result<String, QrError> {
+        let tracking_number = segment("tracking_number", tracking_number)?;
+        Ok(format!("{}/tracking/{tracking_number}", self.base_url))
+    }
+
+    /// The code of any text, such as a link that was stored. It stays unchanged with its line breaks.
     pub fn custom(&self, data: &str) -> Result<Symbol, QrError> {
         if data.is_empty() {
             return Err(QrError::Empty("data"));
@@ -291,10 +307,9 @@ impl QrConfig {
         self.symbol(data.to_owned())
     }
 
-    /// A symbol that was stored with its link, to be drawn in the size of this configuration.
-    /// None for bytes that [`Symbol::packed`] never writes.
-    pub fn stored(&self, url: String, packed: &[u8]) -> Option<Symbol> {
-        Symbol::stored(url, packed, self.box_size, self.border)
+    fn with_room(&self, link: String) -> Result<String, QrError> {
+        symbol::check_room(&link, self.level)?;
+        Ok(link)
     }
 
     fn symbol(&self, url: String) -> Result<Symbol, QrError> {

@@ -12,7 +12,7 @@ use qrcode::{EcLevel, Version, ec};
 
 use super::mask::{self, Line};
 use super::segments::{self, capacity};
-use super::{Level, QrError, packed};
+use super::{Level, QrError};
 
 /// The width of version 40, the largest, in modules.
 pub(super) const MAX_WIDTH: u32 = 177;
@@ -41,25 +41,16 @@ impl Symbol {
         box_size: u32,
         border: u32,
     ) -> Result<Self, QrError> {
-        let too_long = || QrError::Capacity {
-            length: url.len(),
-            capacity: capacity(url.as_bytes(), level),
-            level,
-        };
-        let (version, rows) = encode(url.as_bytes(), level).ok_or_else(too_long)?;
+        let ec_level = EcLevel::from(level);
+        let drawn = smallest(url.as_bytes(), ec_level).and_then(|(number, bits)| {
+            let version = Version::Normal(number);
+            let bits = bits.into_bytes();
+            let (codewords, correction) = ec::construct_codewords(&bits, version, ec_level).ok()?;
+            let rows = mask::best(version, ec_level, &codewords, &correction);
+            Some((u8::try_from(number).ok()?, rows))
+        });
+        let (version, rows) = drawn.ok_or_else(|| too_long(&url, level))?;
         Ok(Self {
-            url,
-            version,
-            level,
-            rows,
-            box_size: box_size as usize,
-            border: border as usize,
-        })
-    }
-
-    pub(super) fn stored(url: String, packed: &[u8], box_size: u32, border: u32) -> Option<Self> {
-        let (version, level, rows) = packed::unpack(packed)?;
-        Some(Self {
             url,
             version,
             level,
@@ -80,12 +71,25 @@ impl Symbol {
     }
 }
 
-/// The version and the rows of the smallest symbol. None when the text fits into no symbol.
-fn encode(data: &[u8], level: Level) -> Option<(u8, Vec<Line>)> {
+/// Whether there is room for a text in the largest symbol.
+pub(super) fn check_room(text: &str, level: Level) -> Result<(), QrError> {
+    let found = smallest(text.as_bytes(), level.into());
+    found.map(|_| ()).ok_or_else(|| too_long(text, level))
+}
+
+fn too_long(text: &str, level: Level) -> QrError {
+    QrError::Capacity {
+        length: text.len(),
+        capacity: capacity(text.as_bytes(), level),
+        level,
+    }
+}
+
+/// The version of the smallest symbol, and its bits. None when the text fits into no symbol.
+fn smallest(data: &[u8], ec_level: EcLevel) -> Option<(i16, Bits)> {
     if data.len() > segments::LONGEST {
         return None;
     }
-    let ec_level = EcLevel::from(level);
     // Within a group of versions, the length of a segment takes the same number of bits.
     for group in [1..=9, 10..=26, 27..=40] {
         let last = Version::Normal(*group.end());
@@ -106,10 +110,7 @@ fn encode(data: &[u8], level: Level) -> Option<(u8, Vec<Line>)> {
             }
             bits.push_segments(data, segments.iter().copied()).ok()?;
             bits.push_terminator(ec_level).ok()?;
-            let (codewords, correction) =
-                ec::construct_codewords(&bits.into_bytes(), version, ec_level).ok()?;
-            let rows = mask::best(version, ec_level, &codewords, &correction);
-            return Some((u8::try_from(number).ok()?, rows));
+            return Some((number, bits));
         }
     }
     None

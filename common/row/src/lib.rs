@@ -25,14 +25,13 @@ pub fn from_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 /// - `#[required]`: its type has no default, and JSON without it cannot be read.
 /// - `#[person]`: it may identify somebody, and is set to its default when the person is forgotten.
 /// - `#[thing]`: it is about nobody.
-/// - `#[picture]`: it is drawn from a thing beside it, and no export shows it.
 ///
-/// A field that says none of the three is what its type is: a number is about nobody, and another record says it of its own
-/// fields. A text is a type that says nothing, so a field with a text says one of the three itself. Besides:
+/// A field that says neither is what its type is: a number is about nobody, and another record says it of its own
+/// fields. A text is a type that says nothing, so a field with a text says one of the two itself. Besides:
 /// - `#[part]`: it has a version, which is written only if it differs from the field `version`.
 ///
 /// `#[schema(1)]` stands on a struct that is a whole record.
-#[proc_macro_derive(Record, attributes(schema, required, person, thing, picture, part))]
+#[proc_macro_derive(Record, attributes(schema, required, person, thing, part))]
 pub fn record(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     let implemented = record::implement(&input).unwrap_or_else(Error::into_compile_error);

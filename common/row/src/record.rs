@@ -157,11 +157,7 @@ impl<'a> Member<'a> {
 
     /// The class that the field says itself. None: its type says it.
     fn class(&self) -> Option<&'static str> {
-        let classes = [
-            ("person", "Person"),
-            ("thing", "Thing"),
-            ("picture", "Picture"),
-        ];
+        let classes = [("person", "Person"), ("thing", "Thing")];
         let said = classes.into_iter().find(|(word, _)| self.is(word));
         said.map(|(_, class)| class)
     }

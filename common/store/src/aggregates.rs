@@ -216,7 +216,7 @@ pub(crate) fn record_of<A: Aggregate>(key: &A::Key, text: &str) -> Result<A::Rec
 /// The record of a row, which has the key too, as an export shows it.
 pub(crate) fn exported<A: Aggregate>(row: &Row) -> Result<serde_json::Value> {
     let record = record_of::<A>(&A::Key::of(row)?, &row.get::<String>("record")?)?;
-    record::exported(&record).map_err(|error| Error::Encode(error.into()))
+    serde_json::to_value(&record).map_err(|error| Error::Encode(error.into()))
 }
 
 /// Overwrites rows that this transaction has inserted or locked.

@@ -334,7 +334,6 @@ pub async fn move_cursor(tx: &mut Tx, id: Uuid, to: i64) -> Result<()> {
 
 /// An event that waits for an endpoint, and the job that sends it.
 pub struct Waiting {
-    pub event_id: Uuid,
     pub position: i64,
     pub object: Object,
     pub job_id: Uuid,
@@ -345,7 +344,6 @@ pub async fn insert_waiting(tx: &mut Tx, id: Uuid, waiting: &[Waiting]) -> Resul
     let rows = waiting.iter().map(|it| {
         [
             column("endpoint_id", id),
-            column("event_id", it.event_id),
             column("position", it.position),
             column("shop", &it.object.0),
             column("object_id", &it.object.1),
@@ -358,14 +356,14 @@ pub async fn insert_waiting(tx: &mut Tx, id: Uuid, waiting: &[Waiting]) -> Resul
 
 /// Removes a waiting event that was accepted or given up. Returns the job of the next event of the
 /// same object, if one waits. The endpoint is locked.
-pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<Option<Uuid>> {
+pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, position: i64) -> Result<Option<Uuid>> {
     let row = tx
         .query(
-            "delete from outgoing_webhooks where endpoint_id = $1 and event_id = $2
+            "delete from outgoing_webhooks where endpoint_id = $1 and position = $2
              returning shop, object_id",
         )
         .bind(endpoint)
-        .bind(event)
+        .bind(position)
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -391,7 +389,7 @@ pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
     tx.query(
         "delete from outgoing_webhooks
          where endpoint_id in (select id from endpoints) and shop = $1
-           and not exists (select 1 from events where events.id = outgoing_webhooks.event_id)
+           and not exists (select 1 from events where events.position = outgoing_webhooks.position)
          returning job_id",
     )
     .bind(shop)

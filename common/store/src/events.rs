@@ -1,7 +1,7 @@
 //! The `events` table: what happened, for the merchant's own systems. Each event is written in
 //! the transaction in which it happened. Events have only ids and amounts, never personal data.
 //!
-//! Readers follow events by their positions (`event_head`). Ids say only about when an event was made.
+//! Readers follow events by their positions (`event_head`). The id of an event has its position, so no id is stored.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::sql::{Db, Error, FromRow, Result, Row, Tx, column};
+use crate::sql::{Db, Error, Result, Row, Tx, column};
 use domain::envelope::Envelope;
 use domain::event::{Event, Message};
 use domain::time::Timestamp;
@@ -18,8 +18,8 @@ use domain::trace::{self, TraceContext, TraceId};
 /// An event to be stored.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
-    /// An id with the time at which it happened.
-    pub id: Uuid,
+    /// When it happened.
+    pub at: Timestamp,
     pub event: Event,
     /// The trace context of what the event follows from.
     pub traceparent: Option<TraceContext>,
@@ -31,27 +31,60 @@ pub async fn insert(tx: &mut Tx, new: impl IntoIterator<Item = &NewEvent>) -> Re
     let rows = new.into_iter().map(|new| {
         let Message { kind, data, .. } = new.event.message();
         [
-            column("id", new.id),
             column("kind", kind),
             column("shop", new.event.shop().map(ToOwned::to_owned)),
             column("object_id", new.event.object_id().to_owned()),
             column("body", data.to_string()),
-            column("created_at", time_of(new.id)),
+            column("created_at", new.at),
             column("traceparent", trace::column(new.traceparent)),
         ]
     });
     tx.insert_events(rows.collect()).await
 }
 
+/// The id of the event at this position: a UUID of version 7 (RFC 9562, 5.7) with the time at which it happened. Its last
+/// 62 bits are the position, and the twelve bits between are of the object, so that two installations hardly ever give
+/// the same id.
+fn id(at: Timestamp, position: i64, object_id: &str) -> Uuid {
+    let millis = at.0.unsigned_abs() & 0xffff_ffff_ffff;
+    let object = object_id.bytes().fold(0_u16, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    let mut low = [0; 10];
+    low[..2].copy_from_slice(&object.to_be_bytes());
+    low[2..].copy_from_slice(&position.to_be_bytes());
+    uuid::Builder::from_unix_timestamp_millis(millis, &low).into_uuid()
+}
+
+/// The id of the event in a row that has at least these columns.
+pub(crate) fn id_of(row: &Row) -> Result<Uuid> {
+    let object_id: String = row.get("object_id")?;
+    Ok(id(row.get("created_at")?, row.get("position")?, &object_id))
+}
+
+/// The position in an event's id.
+pub fn position_in(id: Uuid) -> i64 {
+    let (_, low) = id.as_u64_pair();
+    (low & (u64::MAX >> 2)).cast_signed()
+}
+
 fn read(row: &Row) -> Result<Envelope> {
     let body: String = row.get("body")?;
+    let Placed {
+        id,
+        position,
+        kind,
+        shop,
+        object_id,
+        created_at,
+    } = placed(row)?;
     Ok(Envelope {
-        id: row.get("id")?,
-        kind: row.get("kind")?,
-        shop: row.get("shop")?,
-        object_id: row.get("object_id")?,
-        created_at: row.get("created_at")?,
-        position: row.get("position")?,
+        id,
+        kind,
+        shop,
+        object_id,
+        created_at,
+        position,
         data: RawValue::from_string(body).map_err(|error| Error::Decode(Box::new(error)))?,
         traceparent: trace::stored(row.get("traceparent")?),
     })
@@ -72,15 +105,15 @@ pub fn time_of(id: Uuid) -> Timestamp {
 pub async fn forget(db: &Db, before: Timestamp, up_to: i64, limit: i64) -> Result<u64> {
     db.transact(
         "delete from events
-         where id in (
-             select id from events
-             where id < $1 and position <= $2
-             order by id
+         where created_at < $1 and position in (
+             select position from events
+             where position <= $2
+             order by position
              limit $3
              for update skip locked
          )",
     )
-    .bind(first_id(before))
+    .bind(before)
     .bind(up_to)
     .bind(limit)
     .execute()
@@ -98,7 +131,7 @@ pub struct Filter {
 /// The newest events before the position `before` that match, the newest first.
 pub async fn newest(db: &Db, filter: &Filter, before: i64, limit: i64) -> Result<Vec<Envelope>> {
     db.query(
-        "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+        "select position, kind, shop, object_id, body, created_at, traceparent from events
          where position < $1 and substr(kind, 1, length($2)) = $2
            and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
          order by position desc
@@ -118,7 +151,7 @@ pub async fn newest(db: &Db, filter: &Filter, before: i64, limit: i64) -> Result
 pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
-            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+            "select position, kind, shop, object_id, body, created_at, traceparent from events
              where object_id = $1 and coalesce(shop, '') = $2
              order by object_id desc, position desc
              limit $3",
@@ -137,7 +170,7 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
     let mut events: Vec<Envelope> = db
         .query(
-            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+            "select position, kind, shop, object_id, body, created_at, traceparent from events
              where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
              order by substr(traceparent, 4, 32), position
              limit $1",
@@ -154,19 +187,31 @@ pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<En
 pub const LATE: Duration = Duration::from_mins(10);
 
 /// The place of an event in the sequence, and what a filter asks about.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug)]
 pub struct Placed {
     pub id: Uuid,
     pub position: i64,
     pub kind: String,
     pub shop: Option<String>,
     pub object_id: String,
+    pub created_at: Timestamp,
+}
+
+fn placed(row: &Row) -> Result<Placed> {
+    Ok(Placed {
+        id: id_of(row)?,
+        position: row.get("position")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        object_id: row.get("object_id")?,
+        created_at: row.get("created_at")?,
+    })
 }
 
 /// The next events after a position, in their sequence, up to the head (`event_head`), which was found before.
 pub async fn placed_after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<Placed>> {
     db.query(
-        "select id, position, kind, shop, object_id from events
+        "select position, kind, shop, object_id, created_at from events
          where position > $1 and position <= $2
          order by position
          limit $3",
@@ -174,14 +219,14 @@ pub async fn placed_after(db: &Db, position: i64, head: i64, limit: i64) -> Resu
     .bind(position)
     .bind(head)
     .bind(limit)
-    .all(Placed::from_row)
+    .all(placed)
     .await
 }
 
 /// The same with the whole events.
 pub async fn after(db: &Db, position: i64, head: i64, limit: i64) -> Result<Vec<Envelope>> {
     db.query(
-        "select id, position, kind, shop, object_id, body, created_at, traceparent from events
+        "select position, kind, shop, object_id, body, created_at, traceparent from events
          where position > $1 and position <= $2
          order by position
          limit $3",
@@ -202,14 +247,14 @@ pub async fn placed_of_object(
     head: i64,
 ) -> Result<Vec<Placed>> {
     db.query(
-        "select id, position, kind, shop, object_id from events
+        "select position, kind, shop, object_id, created_at from events
          where object_id = $1 and position > $2 and position <= $3
          order by object_id, position",
     )
     .bind(object_id)
     .bind(position)
     .bind(head)
-    .all(Placed::from_row)
+    .all(placed)
     .await
 }
 
@@ -224,56 +269,81 @@ pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
 
 /// The position of the event with this id, if it is kept.
 pub async fn known_position(db: &Db, id: Uuid) -> Result<Option<i64>> {
-    let own = db.query("select position from events where id = $1");
-    own.bind(id).first(|row| row.get("position")).await
+    let found = at_positions(db, vec![position_in(id)], placed).await?;
+    let known = found.into_iter().find(|event| event.id == id);
+    Ok(known.map(|event| event.position))
 }
 
 /// A position such that all events of this time and later ones come after it. Events get their positions when they are
 /// written, so one that was made before this time may have a position after later ones.
 pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
-    let row = db
-        .query(
-            "select position from events where id < $1
-             order by id desc
-             limit 1",
-        )
-        .bind(first_id(at.minus(LATE)))
-        .fetch_optional()
-        .await?;
-    row.map_or(Ok(0), |row| row.get("position"))
+    let before = at.minus(LATE);
+    let newest = last(db, i64::MAX).await?;
+    // All up to `passed` may be passed over. Whether more may is known below `end` alone.
+    let (mut passed, mut end) = (0, newest.map_or(0, |event| event.position + 1));
+    while passed + 1 < end {
+        let middle = i64::midpoint(passed, end);
+        let next = db
+            .query(
+                "select position, kind, shop, object_id, created_at from events
+                 where position >= $1 and position < $2
+                 order by position
+                 limit 1",
+            )
+            .bind(middle)
+            .bind(end)
+            .first(placed)
+            .await?;
+        match next.filter(|event| event.created_at < before) {
+            Some(event) => passed = event.position,
+            None => end = middle,
+        }
+    }
+    Ok(passed)
 }
 
-/// Which of the events are still kept.
-pub async fn kept(tx: &mut Tx, ids: Vec<Uuid>) -> Result<HashSet<Uuid>> {
+/// The events at these positions, those that are kept.
+async fn at_positions<T>(
+    db: &Db,
+    positions: Vec<i64>,
+    read: impl FnMut(&Row) -> Result<T>,
+) -> Result<Vec<T>> {
+    db.query(
+        "select position, kind, shop, object_id, body, created_at, traceparent from events
+         where position in ($1..)",
+    )
+    .bind(positions)
+    .all(read)
+    .await
+}
+
+/// At which of these positions there still is an event.
+pub async fn kept(tx: &mut Tx, positions: Vec<i64>) -> Result<HashSet<i64>> {
     let rows = tx
-        .query("select id from events where id in ($1..)")
-        .bind(ids);
-    rows.all(|row| row.get("id")).await
+        .query("select position from events where position in ($1..)")
+        .bind(positions);
+    rows.all(|row| row.get("position")).await
 }
 
 /// The newest event up to this position.
 pub async fn last(db: &Db, position: i64) -> Result<Option<Placed>> {
     db.query(
-        "select id, position, kind, shop, object_id from events
+        "select position, kind, shop, object_id, created_at from events
          where position <= $1
          order by position desc
          limit 1",
     )
     .bind(position)
-    .first(Placed::from_row)
+    .first(placed)
     .await
 }
 
 /// Reads the events that are still kept, in the sequence of the ids.
 pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
-    let mut found: HashMap<Uuid, Envelope> = db
-        .query(
-            "select id, position, kind, shop, object_id, body, created_at, traceparent from events
-             where id in ($1..)",
-        )
-        .bind(ids.clone())
-        .all(|row| read(row).map(|event| (event.id, event)))
-        .await?;
+    let positions = ids.iter().map(|id| position_in(*id)).collect();
+    let found = at_positions(db, positions, read).await?;
+    let mut found: HashMap<Uuid, Envelope> =
+        found.into_iter().map(|event| (event.id, event)).collect();
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 

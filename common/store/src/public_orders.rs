@@ -9,7 +9,6 @@ use crate::sql::{Db, Result, Row};
 use domain::due::AmountDue;
 use domain::money::Money;
 use domain::order::outcome::{FulfillmentState, ParcelState};
-use domain::order::own::QrCode;
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, OrderKey};
 use domain::record::Forget as _;
@@ -37,8 +36,8 @@ pub struct PublicOrder {
     pub parcels: Vec<Parcel>,
     /// How far each shipment is, with a parcel or without.
     pub shipments: Vec<ParcelState>,
-    /// The QR code of its page.
-    pub code: Option<QrCode>,
+    /// The link to its page, which its QR code has.
+    pub page_url: Option<String>,
     /// Whoever asked for it has shown its own code, and has guessed nothing.
     pub is_of_code: bool,
     pub updated_at: Timestamp,
@@ -170,7 +169,7 @@ fn order((shop, id): OrderKey, record: &Record, updated_at: Timestamp) -> Public
         due: record.due(),
         parcels: parcels(record).take(MOST_PARCELS).collect(),
         shipments: record.shipment_states(),
-        code: record.own.code.clone(),
+        page_url: record.own.page_url.clone(),
         is_of_code: false,
         updated_at: updated_at.max(moved_at),
     }
@@ -182,8 +181,8 @@ pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
     pub state: ParcelState,
-    /// The QR code of its page. A number that fits into no code has none.
-    pub code: Option<QrCode>,
+    /// The link to its page. A number that fits into no QR code has none.
+    pub page_url: Option<String>,
     pub updated_at: Timestamp,
 }
 
@@ -197,11 +196,7 @@ fn parcels(record: &Record) -> impl Iterator<Item = Parcel> {
             number: parcel.tracking.number.clone(),
             carrier: parcel.carrier.map(ToOwned::to_owned),
             state,
-            code: record
-                .own
-                .parcel_codes
-                .get(&parcel.tracking.number)
-                .cloned(),
+            page_url: record.own.parcel_urls.get(&parcel.tracking.number).cloned(),
             updated_at: Timestamp(stated_at.copied().unwrap_or_default()),
         }
     })

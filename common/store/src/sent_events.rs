@@ -41,13 +41,18 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
     if endpoints.is_empty() {
         return Ok(sent);
     }
-    let waiting: HashSet<(Uuid, Uuid)> = db
+    let waiting: HashSet<(Uuid, i64)> = db
         .query(
-            "select endpoint_id, event_id from outgoing_webhooks
-             where endpoint_id in (select id from endpoints) and event_id in ($1..)",
+            "select endpoint_id, position from outgoing_webhooks
+             where endpoint_id in (select id from endpoints) and position in ($1..)",
         )
-        .bind(events.iter().map(|event| event.id).collect::<Vec<_>>())
-        .all(|row| Ok((row.get("endpoint_id")?, row.get("event_id")?)))
+        .bind(
+            events
+                .iter()
+                .map(|event| event.position)
+                .collect::<Vec<_>>(),
+        )
+        .all(|row| Ok((row.get("endpoint_id")?, row.get("position")?)))
         .await?;
     for event in events {
         let Some(known) = sent.get_mut(&event.id) else {
@@ -60,7 +65,7 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
         for endpoint in endpoints.iter().filter(wants) {
             let has_passed = event.position <= endpoint.position;
             let url = endpoint.url.clone();
-            if has_passed && !waiting.contains(&(endpoint.id, event.id)) {
+            if has_passed && !waiting.contains(&(endpoint.id, event.position)) {
                 known.went_to.push(url);
             } else {
                 known.waits_for.push(url);

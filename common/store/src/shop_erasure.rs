@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::aggregates::{self, Aggregate as _};
 use crate::checkout_sessions::SessionEntry;
 use crate::erasure;
-use crate::events::first_id;
+use crate::events::{self, first_id};
 use crate::payments::PaymentEntry;
 use crate::sql::{Db, Error, FromRow, Query, Result, Row, Tx};
 use crate::webhook_ids::{self, DeliveryId};
@@ -324,15 +324,17 @@ pub async fn scan_jobs(db: &Db, of: Scanned<'_>, after: Uuid, limit: i64) -> Res
                    and (source = 'internal' or jobs.kind like 'orders/%')) as object_id
          from jobs where id > $1 order by id limit $2",
     );
-    page(db, next, of, after, limit).await
+    page(db, next.bind(after), |row| row.get("id"), of, limit).await
 }
 
-/// The next `limit` events after the id `after`.
+/// The next `limit` events after the one with the id `after`.
 pub async fn scan_events(db: &Db, of: Scanned<'_>, after: Uuid, limit: i64) -> Result<ScanPage> {
     let next = db.query(
-        "select id, shop, created_at, object_id from events where id > $1 order by id limit $2",
+        "select position, shop, created_at, object_id from events
+         where position > $1 order by position limit $2",
     );
-    page(db, next, of, after, limit).await
+    let next = next.bind(events::position_in(after));
+    page(db, next, events::id_of, of, limit).await
 }
 
 /// What a scan looks for: what came of the shop by then, and what is about orders that are gone.
@@ -345,11 +347,11 @@ pub struct Scanned<'a> {
 async fn page(
     db: &Db,
     next: Query<'_, '_>,
+    id_of: impl Fn(&Row) -> Result<Uuid>,
     of: Scanned<'_>,
-    after: Uuid,
     limit: i64,
 ) -> Result<ScanPage> {
-    let rows = next.bind(after).bind(limit).fetch_all().await?;
+    let rows = next.bind(limit).fetch_all().await?;
     let mut found = Vec::new();
     let mut later: Vec<(Uuid, i64)> = Vec::new();
     for row in &rows {
@@ -357,11 +359,11 @@ async fn page(
             continue;
         }
         if row.get::<Timestamp>("created_at")? <= of.until {
-            found.push(row.get("id")?);
+            found.push(id_of(row)?);
         } else if let Some(object) = row.get::<Option<String>>("object_id")?
             && let Ok(order) = object.parse()
         {
-            later.push((row.get("id")?, order));
+            later.push((id_of(row)?, order));
         }
     }
     let orders: Vec<i64> = later.iter().map(|(_, order)| *order).collect();
@@ -373,7 +375,7 @@ async fn page(
         found.extend(gone.map(|(id, _)| *id));
     }
     let last = match rows.last() {
-        Some(row) if rows.len() as u64 == limit.cast_unsigned() => Some(row.get("id")?),
+        Some(row) if rows.len() as u64 == limit.cast_unsigned() => Some(id_of(row)?),
         _ => None,
     };
     Ok(ScanPage { last, found })
@@ -431,13 +433,13 @@ pub async fn delete_jobs(
 pub async fn delete_events(tx: &mut Tx, request: Uuid, ids: Vec<Uuid>) -> Result<u64> {
     tx.query(
         "delete from events
-         where id in (
-             select id from events where object_id <> $1 and id in ($2..)
-             order by id for update
+         where position in (
+             select position from events where object_id <> $1 and position in ($2..)
+             order by position for update
          )",
     )
     .bind(request.to_string())
-    .bind(ids)
+    .bind(ids.into_iter().map(events::position_in).collect::<Vec<_>>())
     .execute()
     .await
 }

@@ -8,7 +8,6 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use domain::order::own::QrCode;
 use domain::profile;
 use domain::time::Timestamp;
 use qr::Format;
@@ -36,14 +35,14 @@ pub fn routes() -> Vec<Operation> {
     let svg = |it: Operation| it.answers_with(200, "The picture.", ["image/svg+xml"]);
     let order = |format| {
         move |key: Key, State(app): State<Arc<App>>, wanted: Wanted| async move {
-            let code = order_code(&app, &key, wanted).await?;
-            picture(app, format, code).await
+            let link = order_link(&app, &key, wanted).await?;
+            picture(app, format, link).await
         }
     };
     let parcel = |format| {
         move |key: Key, State(app): State<Arc<App>>, wanted: Wanted, parcel: Parcel| async move {
-            let code = parcel_code(&app, &key, wanted, &parcel).await?;
-            picture(app, format, code).await
+            let link = parcel_link(&app, &key, wanted, &parcel).await?;
+            picture(app, format, link).await
         }
     };
     let list = get("/api/commerce/orders", list)
@@ -299,41 +298,39 @@ impl Input for Parcel {
     }
 }
 
-/// Draws a stored code. The symbol stays as it was made, and the current settings give its size.
-async fn picture(app: Arc<App>, format: Format, code: QrCode) -> Result<Response, Error> {
+/// Draws the code of a link, in the size and at the level of the settings.
+async fn picture(app: Arc<App>, format: Format, link: String) -> Result<Response, Error> {
     // Drawing a picture with large boxes takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
-        let symbol = app.config.qr.stored(code.url, &code.modules.0)?;
+        let symbol = app.config.qr.custom(&link).ok()?;
         Some(match format {
             Format::Png => ("image/png", symbol.png()),
             Format::Svg => ("image/svg+xml", symbol.svg().into_bytes()),
         })
     });
     let drawn = drawn.await.map_err(|_| Error::Internal)?;
-    let (kind, bytes) = drawn.ok_or(Error::Internal)?;
+    // A link that was made for a lower level may fit into no symbol of this one.
+    let (kind, bytes) = drawn.ok_or(Error::QrNotFound)?;
     Ok(([(header::CONTENT_TYPE, kind)], bytes).into_response())
 }
 
-async fn order_code(app: &App, key: &Key, wanted: Wanted) -> Result<QrCode, Error> {
+async fn order_link(app: &App, key: &Key, wanted: Wanted) -> Result<String, Error> {
     let order = find(app, key, wanted).await?;
     let record = orders::record(&app.db, &(order.shop, order.id)).await?;
-    let code = record.and_then(|record| record.own.code);
-    code.ok_or(Error::QrNotFound)
+    let link = record.and_then(|record| record.own.page_url);
+    link.ok_or(Error::QrNotFound)
 }
 
-async fn parcel_code(
+async fn parcel_link(
     app: &App,
     key: &Key,
     wanted: Wanted,
     parcel: &Parcel,
-) -> Result<QrCode, Error> {
+) -> Result<String, Error> {
     let order = find(app, key, wanted).await?;
     let record = orders::record(&app.db, &(order.shop, order.id)).await?;
-    let mut codes = record.map(|record| record.own.parcel_codes);
-    let code = codes
-        .as_mut()
-        .and_then(|it| it.remove(&parcel.tracking_number));
-    code.ok_or(Error::QrNotFound)
+    let link = record.and_then(|mut record| record.own.parcel_urls.remove(&parcel.tracking_number));
+    link.ok_or(Error::QrNotFound)
 }
 
 /// Finds the order. An order of a shop that the key does not open is answered as if it did not

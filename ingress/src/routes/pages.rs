@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use config::connection::Registry;
 use domain::branding::{Branding, Language};
 use domain::money::{Currency, Money};
-use domain::order::own::{PAGE_CODE, QrCode};
+use domain::order::own::PAGE_CODE;
 use qr::ID_CHARS;
 use serde_json::json;
 use store::public_orders::{self, PublicOrder, PublicOrderLookup};
@@ -190,10 +190,9 @@ impl Link {
     }
 }
 
-/// The picture of a code that was drawn before, as an SVG.
-fn picture(app: &App, code: Option<&QrCode>) -> Option<String> {
-    let code = code?;
-    let symbol = app.config.qr.stored(code.url.clone(), &code.modules.0)?;
+/// The picture of the code of a link, as an SVG.
+fn picture(app: &App, link: Option<&str>) -> Option<String> {
+    let symbol = app.config.qr.custom(link?).ok()?;
     Some(symbol.svg())
 }
 
@@ -236,7 +235,12 @@ pub async fn track(
     };
     let shop = link.shop_of(&order, &connections);
     let texts = preferred.texts(shop.map_or(of_settings(&connections), |shop| shop.branding));
-    let page = page::track(&order, shop, texts, picture(&app, order.code.as_ref()));
+    let page = page::track(
+        &order,
+        shop,
+        texts,
+        picture(&app, order.page_url.as_deref()),
+    );
     Ok(page.into_response())
 }
 
@@ -276,12 +280,12 @@ pub async fn tracking(
         return Err(Error::ParcelNotFound.into());
     }
     let texts = preferred.texts(of_settings(&app.connections.now()));
-    let code = parcels.iter().find_map(|parcel| parcel.code.as_ref());
+    let link = parcels.iter().find_map(|parcel| parcel.page_url.as_deref());
     Ok(page::tracking(
         &number,
         &parcels,
         texts,
-        picture(&app, code),
+        picture(&app, link),
     ))
 }
 

@@ -31,7 +31,7 @@ fn order(name: &str, progress: Progress) -> PublicOrder {
         due: AmountDue::Amount(usd(40_300)),
         parcels: Vec::new(),
         shipments: Vec::new(),
-        code: None,
+        page_url: None,
         is_of_code: false,
         updated_at: Timestamp(1_800_000_000_000),
     }
@@ -42,7 +42,7 @@ fn parcel(text: &str) -> Parcel {
         number: text.into(),
         carrier: Some(text.into()),
         state: ParcelState::Shipped,
-        code: None,
+        page_url: None,
         updated_at: Timestamp(1_800_000_060_000),
     }
 }

@@ -359,11 +359,10 @@ async fn write_png(
     arguments: &Arguments,
 ) -> Result<Option<PathBuf>> {
     let record = orders::record(db, &(order.shop.clone(), order.id)).await?;
-    let Some(code) = record.and_then(|record| record.own.code) else {
+    let Some(link) = record.and_then(|record| record.own.page_url) else {
         return Ok(None);
     };
-    let symbol = Config::qr(settings)?.stored(code.url, &code.modules.0);
-    let symbol = symbol.context("the stored QR code of the order is damaged")?;
+    let symbol = Config::qr(settings)?.custom(&link)?;
     let path = arguments
         .png
         .clone()

@@ -232,7 +232,8 @@ pub async fn on_exhausted(tx: &mut Tx, job: &Job, now: Timestamp) -> sql::Result
 
 /// Makes the next event of the object due.
 async fn go_on(tx: &mut Tx, endpoint: Uuid, event: Uuid, now: Timestamp) -> sql::Result<()> {
-    if let Some(next) = endpoints::remove_waiting(tx, endpoint, event).await? {
+    let position = events::position_in(event);
+    if let Some(next) = endpoints::remove_waiting(tx, endpoint, position).await? {
         jobs::wake(tx, next, now).await?;
     }
     Ok(())

@@ -1,12 +1,9 @@
 //! What Waybill keeps of an order beside what deliveries say of it: how far its fulfilment has come, what the storefront was
-//! asked, and the QR codes. All times are in Unix milliseconds.
+//! asked, and the links of its QR codes. All times are in Unix milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::OrderKey;
@@ -25,10 +22,12 @@ pub struct Own {
     pub fulfillment: Fulfillment,
     /// The fulfilments of the agreement's further cycles that were ever requested.
     pub cycles: BTreeMap<Cycle, FurtherCycle>,
-    /// The QR code of the order's public page.
-    pub code: Option<QrCode>,
-    /// The QR codes of its parcels, by tracking number. A number that fits into no code has none.
-    pub parcel_codes: BTreeMap<String, QrCode>,
+    /// The link to the order's public page, which its QR code has. It stays, because the code may have been printed.
+    #[thing]
+    pub page_url: Option<String>,
+    /// The links to the pages of its parcels, by tracking number. A number that fits into no QR code has none.
+    #[thing]
+    pub parcel_urls: BTreeMap<String, String>,
     /// When each shipment last changed here.
     pub shipments_at: BTreeMap<i64, i64>,
     /// The storefront's order that has taken the place of this placeholder.
@@ -45,7 +44,7 @@ pub const PAGE_CODE: &str = "code";
 impl Own {
     /// The code with which the order's pages open; none where everyone may open them who knows its id.
     pub fn page_code(&self) -> Option<&str> {
-        let (_, query) = self.code.as_ref()?.url.split_once('?')?;
+        let (_, query) = self.page_url.as_ref()?.split_once('?')?;
         let mut parts = query.split('&').filter_map(|part| part.split_once('='));
         parts.find_map(|(name, value)| (name == PAGE_CODE).then_some(value))
     }
@@ -158,34 +157,6 @@ pub struct FurtherCycle {
     #[required]
     pub requested_at: i64,
     pub cancelled_at: Option<i64>,
-}
-
-/// A link and its QR code. One that was drawn stays, because it may have been printed.
-#[derive(Clone, Debug, PartialEq, Eq, row::Record)]
-pub struct QrCode {
-    #[required]
-    #[thing]
-    pub url: String,
-    #[required]
-    #[picture]
-    pub modules: Modules,
-}
-
-/// The modules of a QR code (`Symbol::packed`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Modules(pub Vec<u8>);
-
-impl Serialize for Modules {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Modules {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map(Modules).map_err(D::Error::custom)
-    }
 }
 
 impl Own {

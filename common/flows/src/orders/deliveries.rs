@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use domain::customer;
 use domain::job::Job;
-use domain::order::own::QrCode;
 use domain::order::record::Record;
 use domain::order::{Customer, Order, OrderKey, Topic};
 use domain::shape::Noted;
@@ -14,7 +13,7 @@ use store::sql::Tx;
 use store::{customers, orders};
 
 use super::bodies::CutBody;
-use super::{Codes, Incoming, absorb, codes};
+use super::{Incoming, absorb};
 use crate::erased::{self, About, TombstoneMatch};
 use crate::outbox::Outbox;
 use crate::{Context, Result, erasure};
@@ -27,8 +26,6 @@ pub struct Task {
     /// Set if the body leaves a status to its topic.
     cut: Option<CutBody>,
     customer: Option<(i64, Customer)>,
-    /// Drawn for the topic that makes the order as a rule.
-    code: Option<QrCode>,
     pub noted: Noted,
 }
 
@@ -41,7 +38,6 @@ pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
     };
     let order_id = order.id;
     let customer = order.customer.clone();
-    let is_first = topic == Topic::Create;
     let mut cut = CutBody::read(&order, job, topic);
     let mut record = Record::of(order, Some(topic), &job.body, job.created_at.0);
     if let Some(shop) = &job.shop {
@@ -56,9 +52,6 @@ pub fn prepare(context: Context<'_>, job: &Job, topic: Topic) -> Result<Task> {
         about: About::read(job),
         order_id,
         customer: customer.and_then(|customer| Some((customer.id?, customer))),
-        code: is_first
-            .then(|| codes::draw(context, &(job.shop.clone().unwrap_or_default(), order_id)))
-            .transpose()?,
         cut,
         record,
         noted,
@@ -77,7 +70,6 @@ struct Delivery<'a> {
 #[derive(Default)]
 struct Gathered {
     orders: Incoming,
-    codes: Codes,
     customers: BTreeMap<OrderKey, customer::Record>,
     /// Orders of people whose data was erased, and whether the order has a tombstone of its own.
     erased: BTreeMap<OrderKey, bool>,
@@ -99,7 +91,7 @@ pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]
     }
     erasure::erase_again(outbox, tx, &gathered.erased).await?;
     customers::absorb(tx, gathered.customers, now).await?;
-    absorb(outbox, tx, gathered.orders, gathered.codes, true).await
+    absorb(outbox, tx, gathered.orders, true).await
 }
 
 /// Finds the order of each delivery, and whether it is about a person whose data was erased.
@@ -167,9 +159,6 @@ impl Gathered {
             let seen = customer::Record::of(customer, task.record.version.at);
             let known = self.customers.entry((shop.clone(), *id)).or_default();
             known.merge(seen);
-        }
-        if let Some(code) = &task.code {
-            self.codes.insert(key.clone(), code.clone());
         }
     }
 }

@@ -11,7 +11,7 @@ use store::orders::{self, records};
 use store::payments;
 use store::sql::Tx;
 
-use super::{Codes, Incoming, codes, payment_reference, request};
+use super::{Incoming, links, payment_reference, request};
 use crate::Result;
 use crate::outbox::Outbox;
 
@@ -84,7 +84,6 @@ pub(super) async fn load_updates(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: Incoming,
-    mut codes: Codes,
     is_shop_locked: bool,
 ) -> Result<Vec<OrderUpdate>> {
     let (context, now) = (outbox.context, outbox.now);
@@ -100,7 +99,7 @@ pub(super) async fn load_updates(
         };
         if before.is_none() {
             let mut update = OrderUpdate::new(key.clone(), None, said.after.clone());
-            codes::complete(context, &mut update, codes.remove(key), now)?;
+            links::complete(context, &mut update, now)?;
             request::decide(outbox, &mut update);
             update.is_saved = true;
             new.push((update, said));
@@ -139,7 +138,7 @@ pub(super) async fn load_updates(
         if locks_agreement(&update.after) && update.agreement_left().is_some() {
             newly_claimed.push(update.payment_reference());
         }
-        codes::complete(context, &mut update, None, now)?;
+        links::complete(context, &mut update, now)?;
         update.is_saved = false;
         updates.push(update);
     }

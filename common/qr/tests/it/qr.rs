@@ -466,58 +466,28 @@ fn lines_are_repeated_whatever_their_number_and_length() {
 }
 
 #[test]
-fn a_symbol_is_stored_in_few_bytes_and_drawn_again_as_it_was() {
-    for (level, data, version, bytes) in [
-        (Level::H, "1".to_owned(), 1, 33),
-        (Level::H, "x".repeat(35), 5, 149),
-        // The last version that takes less than 200 bytes, and the version after it.
-        (Level::Q, "x".repeat(74), 6, 188),
-        (Level::H, "x".repeat(64), 7, 231),
-        // The finder patterns on the right lie across two words of a row.
-        (Level::L, "x".repeat(300), 11, 443),
-        (Level::M, "x".repeat(311), 13, 573),
-        (Level::L, "x".repeat(2953), 40, 3894),
-    ] {
-        let made = shop(level).custom(&data).unwrap();
-        let packed = made.packed();
-        assert_eq!((made.version, packed.len()), (version, bytes));
-        assert_eq!(shop(Level::M).stored(data, &packed), Some(made));
-    }
-}
-
-#[test]
-fn an_order_link_takes_less_than_200_bytes_and_is_drawn_in_the_size_of_today() {
+fn a_stored_link_is_drawn_as_it_was_in_the_size_and_at_the_level_of_today() {
+    let link = shop(Level::H).order_link("820982911946154508").unwrap();
     let made = shop(Level::H).order("820982911946154508").unwrap();
-    let packed = made.packed();
-    assert_eq!((made.version, packed.len()), (6, 188));
+    assert_eq!(link, made.url);
+    assert_eq!(shop(Level::H).custom(&link), Ok(made));
     let today = QrConfig::new("https://other.example", 3, 2, Level::L).unwrap();
-    let drawn = today.stored(made.url.clone(), &packed).unwrap();
-    assert_eq!(drawn.url, made.url);
-    assert_eq!((drawn.level, drawn.side()), (Level::H, 3 * (41 + 2 * 2)));
+    let drawn = today.custom(&link).unwrap();
     assert_eq!(
-        png_pixels(&drawn.png()),
-        enlarged(&with_border(&made, 2), 3)
+        (drawn.level, drawn.side()),
+        (Level::L, 3 * (drawn.width() + 2 * 2))
     );
     assert_reads(&drawn);
 }
 
 #[test]
-fn bytes_that_are_no_stored_symbol_draw_nothing() {
-    let shop = shop(Level::H);
-    let packed = shop.order("1001").unwrap().packed();
-    let longer = [&packed[..], &[0]].concat();
-    let another_version = [&[packed[0] + 1], &packed[1..]].concat();
-    let shorter = &packed[..packed.len() - 1];
-    for wrong in [
-        &[],
-        &[0][..],
-        &[41],
-        b"\x89PNG\r\n",
-        shorter,
-        &longer,
-        &another_version,
-    ] {
-        assert_eq!(shop.stored(String::new(), wrong), None, "{wrong:?}");
+fn a_link_without_room_in_any_code_is_refused_like_its_code() {
+    // Percent-encoded each character is nine bytes.
+    for (characters, fits) in [(137, true), (255, false)] {
+        let number = "\u{6F22}".repeat(characters);
+        let link = shop(Level::H).package_link(&number);
+        assert_eq!(link.is_ok(), fits, "{characters}");
+        assert_eq!(link, shop(Level::H).package(&number).map(|it| it.url));
     }
 }
 
@@ -707,10 +677,6 @@ fn assert_draws(text: &str, box_size: u32, border: u32, level: Level) {
         "{box_size} x {border}, SVG of {text:?}"
     );
     assert_eq!(symbol.side(), pixels.len());
-    assert_eq!(
-        config.stored(symbol.url.clone(), &symbol.packed()),
-        Some(symbol)
-    );
 }
 
 fn refusal(made: Result<Symbol, QrError>) -> String {

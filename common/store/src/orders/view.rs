@@ -263,10 +263,10 @@ impl Order {
         let (current, to_ship) = (record.current(), record.to_ship());
         let lines = record.lines.value.iter();
         let lines = lines.map(|line| StoredLine::of(line, &current, &to_ship));
-        let tracking = record.own.code.as_ref().map(|code| {
+        let tracking = record.own.page_url.clone().map(|url| {
             let [qr_png, qr_svg] = paths(&shop, id, None);
             Tracking {
-                url: code.url.clone(),
+                url,
                 qr_png,
                 qr_svg,
             }
@@ -381,13 +381,13 @@ impl StoredLine {
 impl StoredShipment {
     fn of((shop, order_id): (&str, i64), id: i64, shipment: &Shipment, own: &Own) -> Self {
         let parcels = shipment.tracking.iter().map(|tracking| {
-            let page_url = own.parcel_codes.get(&tracking.number);
+            let page_url = own.parcel_urls.get(&tracking.number);
             let paths = paths(shop, order_id, Some(&tracking.number));
             let [qr_png, qr_svg] = paths.map(|path| page_url.map(|_| path));
             StoredParcel {
                 tracking_number: tracking.number.clone(),
                 tracking_url: tracking.url.clone(),
-                page_url: page_url.map(|code| code.url.clone()),
+                page_url: page_url.cloned(),
                 qr_png,
                 qr_svg,
             }

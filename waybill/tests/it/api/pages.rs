@@ -1198,7 +1198,7 @@ async fn where_ids_count_up_a_page_opens_by_its_whole_link_alone() {
     let link = async |id: i64| {
         let key = (SHOP.to_owned(), id);
         let record = store::orders::record(service.db(), &key).await.unwrap();
-        let url = record.unwrap().own.code.unwrap().url;
+        let url = record.unwrap().own.page_url.unwrap();
         url.split_once("/orders/").unwrap().1.to_owned()
     };
     let status = async |path: &str| service.get(path).send().await.unwrap().status().as_u16();
@@ -1251,7 +1251,7 @@ async fn a_code_opens_its_order_though_another_shop_has_one_with_the_same_id() {
     said(&service, &["orders", "new-link", "1", "--shop", SHOP]).await;
     let key = (SHOP.to_owned(), 1);
     let record = store::orders::record(service.db(), &key).await.unwrap();
-    let url = record.unwrap().own.code.unwrap().url;
+    let url = record.unwrap().own.page_url.unwrap();
     let (_, code) = url.split_once("?code=").unwrap();
     // The name of an order is the shop's here.
     let opened = page(&format!("/orders/1/track?code={code}")).await;

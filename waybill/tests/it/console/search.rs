@@ -4,6 +4,7 @@ use domain::api_key::Role;
 use serde_json::json;
 
 use crate::support::console::{Console, Session, role};
+use crate::support::endpoint::event_ids;
 use crate::support::order::{body, captured, deliver, order_delivery, with};
 use crate::support::{Service, service};
 
@@ -67,10 +68,7 @@ async fn any_id_leads_to_what_it_belongs_to() {
             "{what}"
         );
     }
-    let row = service
-        .db()
-        .query("select id from events where kind = 'order.created'");
-    let event: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
+    let event = event_ids(service.db()).await.unwrap()[0];
     let led = found(&console, &session, &token, &event.to_string()).await;
     assert_eq!(led, format!("{order}#a{event}"));
     let nothing = console.shown(&session, "/search?q=nothing-has-this").await;

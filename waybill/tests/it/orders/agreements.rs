@@ -67,7 +67,7 @@ async fn requests(service: &Service) -> BTreeMap<(String, String), usize> {
         .db()
         .query(
             "select object_id, body from events where kind = 'order.fulfillment_requested'
-             order by id",
+             order by position",
         )
         .fetch_all()
         .await

@@ -364,16 +364,14 @@ async fn an_order_that_is_paid_again_and_again_is_requested_once() {
     service.stop().await;
 }
 
-pub async fn parcels(service: &Service) -> Vec<(String, Option<String>, Option<Vec<u8>>)> {
+pub async fn parcels(service: &Service) -> Vec<(String, Option<String>)> {
     let orders = records::orders(service.db()).await;
     let (_, order) = &orders[0];
     let shipments = order.shipments.values();
     let parcels = shipments.flat_map(|shipment| &shipment.value.tracking);
     let parcels = parcels.map(|parcel| {
-        let code = order.own.parcel_codes.get(&parcel.number);
-        let code = code.map(|code| (code.url.clone(), code.modules.0.clone()));
-        let (url, modules) = code.unzip();
-        (parcel.number.clone(), url, modules)
+        let url = order.own.parcel_urls.get(&parcel.number);
+        (parcel.number.clone(), url.cloned())
     });
     parcels.collect()
 }
@@ -407,21 +405,17 @@ async fn every_parcel_of_every_shipment_has_a_code_that_reads() {
     let parcels = parcels(&service).await;
     assert_eq!(parcels.len(), expected.len());
     let key = service.api_key().await;
-    for ((number, url, modules), (expected, path)) in parcels.iter().zip(expected) {
+    for ((number, url), (expected, path)) in parcels.iter().zip(expected) {
         assert_eq!(number, expected);
         let page = format!("https://track.example/tracking/{path}");
         assert_eq!(url.as_deref(), Some(page.as_str()));
-        let modules = modules.as_ref().unwrap();
-        let bytes = modules.len();
-        assert!(bytes < 200, "{bytes} bytes are stored of {number}");
-        let symbol = service.parts.config.qr.stored(page.clone(), modules);
-        let symbol = symbol.unwrap();
+        let symbol = service.parts.config.qr.custom(&page).unwrap();
         for (kind, drawn) in [("png", symbol.png()), ("svg", symbol.svg().into_bytes())] {
             let path = format!("/api/commerce/orders/7/parcels/{path}/qr.{kind}?shop={SHOP}");
             let answer = service.get(&path).bearer_auth(&key).send().await.unwrap();
             assert_eq!(answer.status(), 200, "{path}");
             let served = answer.bytes().await.unwrap();
-            assert!(served == drawn, "{path} shows the stored modules");
+            assert!(served == drawn, "{path} shows the link");
             if kind == "png" {
                 assert_eq!(zbar(&served), page.as_bytes());
             }
@@ -442,7 +436,7 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
     };
     let numbers = async || -> Vec<String> {
         let parcels = parcels(&service).await;
-        parcels.into_iter().map(|(number, ..)| number).collect()
+        parcels.into_iter().map(|(number, _)| number).collect()
     };
     deliver(
         &service,
@@ -450,7 +444,7 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
     )
     .await;
     assert_eq!(numbers().await, ["WRONG", "KEPT", "OTHER"]);
-    let printed = parcels(&service).await[1].2.clone();
+    let printed = parcels(&service).await[1].1.clone();
     deliver(
         &service,
         &order_delivery("orders/updated", &version(3, &["KEPT", "RIGHT"])),
@@ -458,9 +452,9 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
     .await;
     assert_eq!(numbers().await, ["KEPT", "RIGHT", "OTHER"]);
     assert_eq!(
-        parcels(&service).await[0].2,
+        parcels(&service).await[0].1,
         printed,
-        "a printed code stays"
+        "a printed link stays"
     );
     // What comes late was true before.
     deliver(
@@ -505,7 +499,7 @@ async fn a_number_that_fits_no_code_is_tracked_without_one() {
     let parcels = parcels(&service).await;
     let found: Vec<(&str, bool)> = parcels
         .iter()
-        .map(|(number, _, modules)| (number.as_str(), modules.is_some()))
+        .map(|(number, url)| (number.as_str(), url.is_some()))
         .collect();
     let odd = odd.replace('\0', "\u{FFFD}");
     assert_eq!(

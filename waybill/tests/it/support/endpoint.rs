@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
+use store::events;
 use store::sql::Db;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,6 +27,12 @@ pub const FIRST_EVENT_REFUSED_ONCE: u16 = 5;
 /// It answers 429 and asks for a pause of so many seconds.
 pub const BUSY: u16 = 6;
 pub const BUSY_SECONDS: u64 = 4;
+
+/// The ids of all events that are kept, in their sequence.
+pub async fn event_ids(db: &Db) -> store::sql::Result<Vec<Uuid>> {
+    let all = events::after(db, 0, i64::MAX, i64::MAX).await?;
+    Ok(all.into_iter().map(|event| event.id).collect())
+}
 
 /// A webhook as it came.
 #[derive(Clone)]
@@ -176,8 +183,7 @@ impl StandIn {
 
     /// Once repeats are dropped, the events of each object came in their sequence, as far as they are kept.
     pub async fn in_order(&self, db: &Db) {
-        let ids = db.query("select id from events order by position");
-        let ids: Vec<Uuid> = ids.all(|row| row.get("id")).await.unwrap();
+        let ids = event_ids(db).await.unwrap();
         let places: HashMap<Uuid, usize> = ids.into_iter().zip(0..).collect();
         let mut seen = BTreeSet::new();
         let mut last: BTreeMap<(String, String), usize> = BTreeMap::new();

@@ -232,19 +232,13 @@ const VOLATILE: [&str; 9] = [
     "record of orders",
 ];
 
-/// The same in an order's record, and pictures.
+/// The same in an order's record.
 fn without_times(mut order: Record) -> Record {
     order.own.known_at = 0;
     order.own.fulfillment = Fulfillment::default();
     order.own.cycles.clear();
     order.own.bodies.clear();
     order.own.shipments_at.clear();
-    let codes = order
-        .own
-        .parcel_codes
-        .values_mut()
-        .chain(&mut order.own.code);
-    codes.for_each(|code| code.modules.0.clear());
     order
 }
 

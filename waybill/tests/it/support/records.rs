@@ -81,11 +81,11 @@ pub async fn orders(db: &Db) -> Vec<(OrderKey, Record)> {
     orders.collect()
 }
 
-/// Orders with a code of their own. Every order has one.
-pub async fn with_code(db: &Db) -> i64 {
+/// Orders with a link to their page. Every order has one.
+pub async fn with_page(db: &Db) -> i64 {
     let orders = orders(db).await.into_iter();
-    let with_code = orders.filter(|(_, order)| order.own.code.is_some());
-    i64::try_from(with_code.count()).unwrap()
+    let with_page = orders.filter(|(_, order)| order.own.page_url.is_some());
+    i64::try_from(with_page.count()).unwrap()
 }
 
 /// Changes orders, `orders where id = 41`, as nothing in the service does.

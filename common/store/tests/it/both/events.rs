@@ -30,7 +30,7 @@ async fn with_tables() -> Own {
 /// The events `numbers` of an order, each with its number.
 fn of_order(order: i64, numbers: std::ops::Range<i64>) -> Vec<NewEvent> {
     let event = |number: i64| NewEvent {
-        id: Clock::system().id(),
+        at: Clock::system().now(),
         event: Event::of_order(
             SHOP,
             order,
@@ -46,37 +46,45 @@ fn of_order(order: i64, numbers: std::ops::Range<i64>) -> Vec<NewEvent> {
     numbers.map(event).collect()
 }
 
-async fn insert(tx: &mut Tx, order: i64) -> Uuid {
+/// Returns the position of the event.
+async fn insert(tx: &mut Tx, order: i64) -> i64 {
     let new = of_order(order, 0..1);
     events::insert(tx, &new).await.unwrap();
-    new[0].id
+    let own = "select position from events where object_id = $1 order by position desc limit 1";
+    let own = tx.query(own).bind(order.to_string());
+    own.fetch_one().await.unwrap().get("position").unwrap()
 }
 
-async fn written(db: &Db, order: i64) -> Uuid {
+async fn written(db: &Db, order: i64) -> i64 {
     let mut tx = db.begin().await.unwrap();
-    let id = insert(&mut tx, order).await;
+    let position = insert(&mut tx, order).await;
     tx.commit().await.unwrap();
-    id
+    position
+}
+
+async fn positions(db: &Db) -> Vec<i64> {
+    let all = db.query("select position from events order by position");
+    all.all(|row| row.get("position")).await.unwrap()
 }
 
 /// Somebody who follows events.
 #[derive(Default)]
 struct Reader {
     position: i64,
-    read: Vec<Uuid>,
+    read: Vec<i64>,
     /// The next number of each order.
     numbers: BTreeMap<String, i64>,
 }
 
 impl Reader {
     /// Reads what there is, and returns it.
-    async fn look(&mut self, db: &Db) -> Vec<Uuid> {
+    async fn look(&mut self, db: &Db) -> Vec<i64> {
         let from = self.read.len();
         let head = event_head::newest_after(db, self.position).await.unwrap();
         for event in events::after(db, self.position, head, 1000).await.unwrap() {
             assert!(event.position > self.position);
             self.position = event.position;
-            self.read.push(event.id);
+            self.read.push(event.position);
             let data: serde_json::Value = serde_json::from_str(event.data.get()).unwrap();
             let number: i64 = data["total_price"].as_str().unwrap().parse().unwrap();
             let next = self.numbers.entry(event.object_id.clone()).or_default();
@@ -88,13 +96,16 @@ impl Reader {
         self.read[from..].to_vec()
     }
 
-    async fn sees(&mut self, db: &Db, id: Uuid) {
+    async fn sees(&mut self, db: &Db, position: i64) {
         let look = async {
-            while !self.look(db).await.contains(&id) {
+            while !self.look(db).await.contains(&position) {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(timeout(SOON, look).await.is_ok(), "{id} cannot be read");
+        assert!(
+            timeout(SOON, look).await.is_ok(),
+            "{position} cannot be read"
+        );
     }
 }
 
@@ -153,8 +164,7 @@ async fn events_of_a_long_insert_are_not_passed_over() {
     };
     // The first look comes first, so that the long insert is not over before it on a busy machine.
     let (read, ()) = tokio::join!(beside, long);
-    let all = db.query("select id from events order by position");
-    let all: Vec<Uuid> = all.all(|row| row.get("id")).await.unwrap();
+    let all = positions(db).await;
     assert!(all.len() > many.len());
     assert!(read == all, "{} of {} were read", read.len(), all.len());
     own.end().await;
@@ -312,14 +322,88 @@ async fn no_event_is_missed_and_none_of_an_object_comes_out_of_turn() {
         reader
     }));
     let (_, readers) = tokio::join!(writing, reading);
-    let all = db.query("select id from events order by position");
-    let all: Vec<Uuid> = all.all(|row| row.get("id")).await.unwrap();
+    let all = positions(db).await;
     let written: i64 = next.values().map(|it| it.load(Ordering::SeqCst)).sum();
     assert_eq!(i64::try_from(all.len()).unwrap(), written);
     assert!(written > 100, "{written}");
     for mut reader in readers {
         while !reader.look(db).await.is_empty() {}
         assert_eq!(reader.read, all);
+    }
+    own.end().await;
+}
+
+/// Events of these times, each in a transaction of its own.
+async fn at_times(db: &Db, times: impl IntoIterator<Item = i64>) {
+    for (order, at) in (1..).zip(times) {
+        let mut new = of_order(order, 0..1);
+        new[0].at = Timestamp(at);
+        let mut tx = db.begin().await.unwrap();
+        events::insert(&mut tx, &new).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_id_leads_to_its_event_and_to_an_earlier_one_when_that_is_gone() {
+    const HOUR: i64 = 3_600_000;
+    let own = with_tables().await;
+    let db = &own.db;
+    at_times(db, (0..9).map(|hour| hour * HOUR)).await;
+    let all = events::after(db, 0, 9, 100).await.unwrap();
+    let ids: Vec<Uuid> = all.iter().map(|event| event.id).collect();
+    for (id, position) in ids.iter().zip(1..) {
+        assert_eq!(id.get_version_num(), 7);
+        assert_eq!(events::position_of(db, *id).await.unwrap(), position);
+        let shown = events::by_ids(db, vec![*id]).await.unwrap();
+        assert_eq!(shown[0].position, position);
+    }
+    assert!(ids.is_sorted());
+    // Another event has this position now, after the server was replaced by one that lacked the first one.
+    let other = Uuid::from_u128(ids[5].as_u128() - (60_000 << 80));
+    assert!(events::by_ids(db, vec![other]).await.unwrap().is_empty());
+    assert_eq!(events::known_position(db, other).await.unwrap(), None);
+    assert_eq!(events::position_of(db, other).await.unwrap(), 5);
+    // The oldest are deleted.
+    let deleted = events::forget(db, Timestamp(4 * HOUR), 3, 100)
+        .await
+        .unwrap();
+    assert_eq!(deleted, 3, "up to a position");
+    let deleted = events::forget(db, Timestamp(4 * HOUR), 9, 2).await.unwrap();
+    assert_eq!(deleted, 1, "of the two oldest one is old enough");
+    assert_eq!(positions(db).await, [5, 6, 7, 8, 9]);
+    assert_eq!(events::position_of(db, ids[2]).await.unwrap(), 0);
+    assert_eq!(events::position_of(db, Uuid::nil()).await.unwrap(), 0);
+    assert_eq!(events::position_of(db, Uuid::max()).await.unwrap(), 9);
+    own.end().await;
+}
+
+/// Events may get their positions some minutes late, and not each position has one.
+#[tokio::test]
+async fn no_event_of_a_time_is_before_the_position_for_that_time() {
+    const MINUTE: i64 = 60_000;
+    let own = with_tables().await;
+    let db = &own.db;
+    let random = Random(AtomicU64::new(11));
+    let times = (0..200).map(|n| n * MINUTE + random.below(9).cast_signed() * MINUTE);
+    at_times(db, times).await;
+    let gone =
+        db.transact("delete from events where position % 3 = 0 or position between 40 and 70");
+    gone.execute().await.unwrap();
+    let all = events::after(db, 0, 200, 1000).await.unwrap();
+    for minute in -20..230 {
+        let at = Timestamp(minute * MINUTE);
+        let position = events::position_at(db, at).await.unwrap();
+        let passed_over = all.iter().filter(|event| event.position <= position);
+        let latest = passed_over.map(|event| event.created_at).max();
+        assert!(latest < Some(at) || position == 0, "{minute}: {position}");
+        let again = all.iter().filter(|event| event.position > position);
+        let earliest = again.map(|event| event.created_at).min();
+        let far = at.minus(events::LATE * 3);
+        assert!(
+            earliest.is_none_or(|it| it > far),
+            "{minute}: {position} is too early"
+        );
     }
     own.end().await;
 }
@@ -335,7 +419,6 @@ async fn a_database_that_was_made_of_another_one_goes_on_after_its_positions() {
     let mut tx = db.begin().await.unwrap();
     let row = [
         column("position", 500),
-        column("id", Clock::system().id()),
         column("kind", "order.fulfilled"),
         column("shop", SHOP),
         column("object_id", "1"),
@@ -359,11 +442,9 @@ async fn a_database_that_was_made_of_another_one_goes_on_after_its_positions() {
     let (one, two) = tokio::join!(migrations::apply(db), migrations::apply(db));
     one.unwrap();
     two.unwrap();
-    let next = written(db, 1).await;
-    assert_eq!(events::position_of(db, next).await.unwrap(), 701);
+    assert_eq!(written(db, 1).await, 701);
     migrations::apply(db).await.unwrap();
-    let next = written(db, 1).await;
-    assert_eq!(events::position_of(db, next).await.unwrap(), 702);
+    assert_eq!(written(db, 1).await, 702);
     own.end().await;
 }
 

@@ -149,7 +149,7 @@ pub async fn write(db: &Db, orders: i64, each: i64) -> Vec<Uuid> {
                 _ => OrderEvent::Updated(summary),
             };
             written.push(events::NewEvent {
-                id: clock.id(),
+                at: clock.now(),
                 event: Event::of_order(SHOP, 1000 + order, what),
                 traceparent: None,
             });
@@ -158,7 +158,14 @@ pub async fn write(db: &Db, orders: i64, each: i64) -> Vec<Uuid> {
     let mut tx = db.begin().await.unwrap();
     events::insert(&mut tx, &written).await.unwrap();
     tx.commit().await.unwrap();
-    written.iter().map(|event| event.id).collect()
+    newest_ids(db, written.len()).await
+}
+
+/// The ids of the last events, in their sequence.
+pub async fn newest_ids(db: &Db, count: usize) -> Vec<Uuid> {
+    let limit = i64::try_from(count).unwrap();
+    let newest = events::newest(db, &events::Filter::default(), i64::MAX, limit).await;
+    newest.unwrap().iter().rev().map(|event| event.id).collect()
 }
 
 /// After repeats are dropped, each order's events are there in the sequence in which they were written.
@@ -241,7 +248,7 @@ async fn an_event_of_a_million_characters_comes_whole() {
     };
     let clock = Clock::system();
     let event = events::NewEvent {
-        id: clock.id(),
+        at: clock.now(),
         event: Event::of_order(SHOP, 1000, OrderEvent::Created(summary)),
         traceparent: None,
     };
@@ -432,10 +439,10 @@ async fn events_are_listed_for_people_and_machines() {
     assert_eq!(json(&["--type", "order.#", "--limit", "100"]).len(), 30);
     // Another version wrote it: a type and a field that this one does not know.
     let mut tx = db.begin().await.unwrap();
-    tx.query("update events set kind = $1, body = $2 where id = $3")
+    tx.query("update events set kind = $1, body = $2 where position = $3")
         .bind("order.of_old")
         .bind(r#"{"order_id":"1000","n":7}"#)
-        .bind(written[0])
+        .bind(events::position_in(written[0]))
         .execute()
         .await
         .unwrap();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use domain::api_key::{Rights, Scope, Shops};
 use domain::event::{Event, OrderEvent, PaymentEvent};
 use domain::time::Timestamp;
-use platform::clock::Clock;
 use reqwest::Response;
 use serde_json::{Value, json};
 use store::sql::{Db, Tx};
@@ -14,7 +13,7 @@ use store::{api_keys, events};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::events::write;
+use super::events::{newest_ids, write};
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{SHOP, order};
 use crate::support::{Service, service, within};
@@ -59,18 +58,16 @@ async fn read_all(service: &Service, key: &str, limit: usize, filter: &str) -> V
 }
 
 /// Events of a time that are written, one after the other.
-async fn insert(tx: &mut Tx, at: i64, events: Vec<Event>) -> Vec<Uuid> {
-    let clock = Clock::system();
+async fn insert(tx: &mut Tx, at: i64, events: Vec<Event>) {
     let new: Vec<events::NewEvent> = (at..)
         .zip(events)
         .map(|(at, event)| events::NewEvent {
-            id: clock.id_at(Timestamp(at)),
+            at: Timestamp(at),
             event,
             traceparent: None,
         })
         .collect();
     events::insert(tx, &new).await.unwrap();
-    new.iter().map(|event| event.id).collect()
 }
 
 fn fulfilled(shop: &str, order: i64) -> Event {
@@ -79,9 +76,10 @@ fn fulfilled(shop: &str, order: i64) -> Event {
 
 async fn written(db: &Db, at: i64, events: Vec<Event>) -> Vec<Uuid> {
     let mut tx = db.begin().await.unwrap();
-    let ids = insert(&mut tx, at, events).await;
+    let count = events.len();
+    insert(&mut tx, at, events).await;
     tx.commit().await.unwrap();
-    ids
+    newest_ids(db, count).await
 }
 
 #[tokio::test]
@@ -111,7 +109,7 @@ async fn an_event_that_is_committed_after_a_later_one_is_not_lost() {
     }
     let zero = written(service.db(), earlier, vec![fulfilled(SHOP, 0)]).await;
     let mut open = service.db().begin().await.unwrap();
-    let first = insert(&mut open, earlier, one).await;
+    insert(&mut open, earlier, one).await;
     let second = written(service.db(), later, two).await;
     let read = page(&service, &key, "").await;
     assert_eq!(
@@ -124,6 +122,7 @@ async fn an_event_that_is_committed_after_a_later_one_is_not_lost() {
     let of_object = page(&service, &key, "object=2").await;
     assert!(ids(&of_object).is_empty());
     open.commit().await.unwrap();
+    let first = newest_ids(service.db(), 2).await[..1].to_vec();
     for cursor in [&read, &latest] {
         let next = cursor["next"].as_str().unwrap();
         let after = page(&service, &key, &format!("after={next}")).await;
@@ -277,7 +276,9 @@ async fn a_cursor_whose_event_is_no_longer_kept_passes_nothing_over() {
         );
     }
     let mut tx = service.db().begin().await.unwrap();
-    let delete = tx.query("delete from events where id = $1").bind(all[1]);
+    let delete = tx
+        .query("delete from events where position = $1")
+        .bind(events::position_in(all[1]));
     delete.execute().await.unwrap();
     tx.commit().await.unwrap();
     let after = page(&service, &key, &format!("after={}", all[1])).await;

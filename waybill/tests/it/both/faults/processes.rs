@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::records::with_code;
+use crate::support::records::with_page;
 use crate::support::{eventually, pause};
 
 /// Posts a delivery as a provider does: again until it is answered 200 or 409. Returns the
@@ -64,7 +64,7 @@ async fn one_effect_each(db: &Db, orders: i64) {
     ] {
         assert_eq!(count(db, counted).await, orders, "{counted}");
     }
-    assert_eq!(with_code(db).await, orders);
+    assert_eq!(with_page(db).await, orders);
 }
 
 fn start_all(backend: &Backend, port: u16) -> Vec<Process> {

@@ -15,7 +15,7 @@ use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
 use crate::support::operator::{dead_orders, items, json, parsed, refused, said, waybill};
 use crate::support::order::{body, deliver, order_delivery, post_all, with};
-use crate::support::records::with_code;
+use crate::support::records::with_page;
 use crate::support::requests::{entry, give_up, posted, request};
 use crate::support::{Service, eventually, service};
 
@@ -38,7 +38,7 @@ async fn one_of_everything(service: &Service, orders: i64) {
     ] {
         assert_eq!(service.count(counted).await, orders, "{counted}");
     }
-    assert_eq!(with_code(service.db()).await, orders);
+    assert_eq!(with_page(service.db()).await, orders);
 }
 
 #[tokio::test(flavor = "multi_thread")]

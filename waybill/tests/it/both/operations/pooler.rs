@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use domain::event::{Event, OrderEvent};
 use domain::job::{Queue, State};
+use domain::time::Timestamp;
 use futures_util::{StreamExt as _, stream};
 use store::sql::Db;
 use store::{event_head, events, jobs};
 use tempfile::TempDir;
-use uuid::Uuid;
 
 use crate::both::api::events::{UNPUBLISHED, write};
 use crate::support::backend::{Backend, environment};
@@ -208,7 +208,7 @@ async fn events_wait_for_those_before_them(url: &str) {
         let mut open = db.begin().await.unwrap();
         let what = Event::of_order("shop.example", 1, OrderEvent::Fulfilled);
         let new = events::NewEvent {
-            id: Uuid::now_v7(),
+            at: Timestamp(1),
             event: what,
             traceparent: None,
         };

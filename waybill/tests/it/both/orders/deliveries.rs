@@ -11,7 +11,7 @@ use store::events;
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, order, storefront};
 use crate::support::order::without_texts;
-use crate::support::records::{self, with_code};
+use crate::support::records::{self, with_page};
 use crate::support::{Service, eventually, pause, service};
 
 async fn deliver(service: &Service, delivery: &Delivery) {
@@ -185,7 +185,7 @@ async fn an_order_delivered_again_under_other_ids_is_still_one_order() {
     ] {
         assert_eq!(service.count(counted).await, 1, "{counted}");
     }
-    assert_eq!(with_code(service.db()).await, 1);
+    assert_eq!(with_page(service.db()).await, 1);
     service.stop().await;
 }
 
@@ -268,7 +268,7 @@ async fn every_sample_order_of_the_provider_goes_through_without_a_dead_job() {
         service.count("select count(*) as n from orders").await,
         orders
     );
-    assert_eq!(with_code(service.db()).await, orders);
+    assert_eq!(with_page(service.db()).await, orders);
     service.stop().await;
 }
 
@@ -535,6 +535,6 @@ async fn a_thousand_orders_that_arrive_together_are_a_thousand_orders() {
     ] {
         assert_eq!(service.count(counted).await, 1000, "{counted}");
     }
-    assert_eq!(with_code(service.db()).await, 1000);
+    assert_eq!(with_page(service.db()).await, 1000);
     service.stop().await;
 }

@@ -119,7 +119,6 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     );
     service.execute(statement(connected)).await;
     let waiting = Waiting {
-        event_id: service.clock().id(),
         position: 1,
         object: (shop.to_owned(), "1".to_owned()),
         job_id: service.clock().id(),
@@ -457,12 +456,10 @@ async fn insert_many(service: &Service, orders: i64) {
             .await;
     }
     let now = service.clock().now().0;
-    let ids: Vec<Uuid> = (0..orders).map(|_| service.clock().id()).collect();
     let mut tx = service.db().begin().await.unwrap();
-    let rows = (1_000_000..).zip(&ids).map(|(position, id)| {
+    let rows = (0..orders).map(|order| {
         [
-            column("position", position),
-            column("id", *id),
+            column("position", 1_000_000 + order),
             column("kind", "order.created"),
             column("shop", SHOP),
             column("object_id", "1"),

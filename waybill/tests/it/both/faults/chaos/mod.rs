@@ -36,7 +36,7 @@ use crate::both::orders::storm::{are_conserved, are_right, deliveries, know_paym
 use crate::support::backend::{Backend, PRIVACY_KEY, environment};
 use crate::support::canary::{Found, address, email, phone, scan, scan_files, word};
 use crate::support::cluster::Cluster;
-use crate::support::endpoint::StandIn;
+use crate::support::endpoint::{StandIn, event_ids};
 use crate::support::order::{at, with};
 use crate::support::postgres::Replicated;
 use crate::support::process::{self, Process, WallClock, free_port, is_ready, settings};
@@ -662,8 +662,7 @@ async fn left(db: &Db, endpoint: &StandIn) -> String {
             why.unwrap_or_default()
         );
     }
-    let events = db.query("select id from events").fetch_all().await.unwrap();
-    let events: Vec<Uuid> = events.iter().map(|row| row.get("id").unwrap()).collect();
+    let events = event_ids(db).await.unwrap();
     if text.is_empty() && !endpoint.has_all(&events) {
         let ids: BTreeSet<Uuid> = endpoint.ids().into_iter().collect();
         let missing = events.iter().filter(|id| !ids.contains(id));

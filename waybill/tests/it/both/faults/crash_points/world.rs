@@ -18,11 +18,10 @@ use sandbox::{Delivery, Options, Poster, Sandbox, Webhooks};
 use serde_json::Value;
 use store::sql::Db;
 use store::{audit, ledger, privacy_keys};
-use uuid::Uuid;
 
 use super::table::{Area, Target, targets};
 use crate::support::backend::{Backend, PRIVACY_KEY, is_distributed};
-use crate::support::endpoint::StandIn;
+use crate::support::endpoint::{StandIn, event_ids};
 use crate::support::job;
 use crate::support::process::{self, Process, free_port, settings};
 use crate::support::storm::count;
@@ -274,12 +273,7 @@ impl World {
             LONGEST,
             &format!("the endpoint has all events; dead:\n{dead}"),
             async || {
-                let events = self.db.query("select id from events").fetch_all().await;
-                let events: Vec<Uuid> = events
-                    .unwrap()
-                    .iter()
-                    .map(|it| it.get("id").unwrap())
-                    .collect();
+                let events = event_ids(&self.db).await.unwrap();
                 self.has_no_endpoint().await || self.endpoint.has_all(&events)
             },
         )

@@ -1,14 +1,14 @@
-//! The QR codes of orders and of their parcels. Each is drawn once.
+//! The links that the QR codes of orders and of their parcels have. A link is made once and stays, because its code may
+//! have been printed; the picture is drawn from it whenever somebody asks for it.
 
 use std::collections::BTreeMap;
 
 use domain::code::Code;
 use domain::order::OrderKey;
-use domain::order::own::{Modules, QrCode};
 use domain::order::record::{Part, Record, Shipment};
 use domain::privacy::Keys;
 use domain::time::Timestamp;
-use qr::{QrConfig, QrError, Symbol};
+use qr::{QrConfig, QrError};
 use serde_json::json;
 use store::audit::{self, By, NewEntry};
 use store::orders::{CHECKOUT, records};
@@ -18,24 +18,22 @@ use uuid::Uuid;
 use super::update::OrderUpdate;
 use crate::{Context, Result};
 
-/// How many parcels of one shipment get a QR code. Nobody ships more at once, and so many codes take
-/// 5 ms while the order is locked.
-const MOST_CODES: usize = 250;
+/// How many parcels of one shipment get a link. Nobody ships more at once.
+const MOST_LINKS: usize = 250;
 
 /// The link to an order's page has so many bytes of a keyed hash, as hexadecimal digits.
 const PAGE_CODE_BYTES: usize = 10;
 
-/// Draws the code of an order's public page. It is done before the transaction is opened, wherever
-/// it is known by then that the order is new.
+/// The link to an order's public page.
 ///
 /// Where ids count up, the link holds a code without which the page does not open, so that nobody
 /// looks through the orders of others. The id of an order that a checkout makes cannot be guessed.
-pub fn draw(context: Context<'_>, key: &OrderKey) -> Result<QrCode> {
+fn page(context: Context<'_>, key: &OrderKey) -> Result<String> {
     let connections = context.connections.now();
     let profile = connections.of_shop(&key.0).profile;
     let is_closed = context.config.has_page_codes(profile) && key.0 != CHECKOUT;
     let salt = is_closed.then_some([].as_slice());
-    draw_page(&context.config.qr, context.keys, key, salt)
+    page_with(&context.config.qr, context.keys, key, salt)
 }
 
 /// Gives the pages of an order a link with a code, without which they do not open any more. `None` when there is no such
@@ -51,9 +49,8 @@ pub async fn new_link(
     let Some(mut record) = records::load(&mut tx, vec![key.clone()]).await?.remove(key) else {
         return Ok(None);
     };
-    let code = draw_page(qr, by.keys, key, Some(salt.as_bytes()))?;
-    let url = code.url.clone();
-    record.own.code = Some(code);
+    let url = page_with(qr, by.keys, key, Some(salt.as_bytes()))?;
+    record.own.page_url = Some(url.clone());
     records::save(&mut tx, [(key, &record)], by.now).await?;
     let entry = NewEntry {
         actor: by.actor,
@@ -67,32 +64,25 @@ pub async fn new_link(
     Ok(Some(url))
 }
 
-fn draw_page(
+fn page_with(
     qr: &QrConfig,
     keys: &Keys,
     (shop, order_id): &OrderKey,
     salt: Option<&[u8]>,
-) -> Result<QrCode> {
+) -> Result<String> {
     let page_code = salt.map(|salt| {
         let parts = [shop.as_bytes(), &order_id.to_be_bytes(), salt];
         hex::encode(&keys.code("page of an order", &parts)[..PAGE_CODE_BYTES])
     });
     let qr = qr.opened_by(page_code.as_deref());
-    Ok(code(qr.order(&order_id.to_string())?))
+    Ok(qr.order_link(&order_id.to_string())?)
 }
 
-fn code(symbol: Symbol) -> QrCode {
-    QrCode {
-        modules: Modules(symbol.packed()),
-        url: symbol.url,
-    }
-}
-
-/// Draws the codes that are missing: of a new order, and of the parcels of shipments that have changed.
+/// Adds the links that are missing: to the page of a new order, and to those of the parcels of shipments that have
+/// changed.
 pub(super) fn complete(
     context: Context<'_>,
     update: &mut OrderUpdate,
-    drawn: Option<QrCode>,
     now: Timestamp,
 ) -> Result<()> {
     let key = &update.key;
@@ -100,7 +90,7 @@ pub(super) fn complete(
     let known = update.before.as_ref().map(|before| &before.shipments);
     if known.is_none() {
         own.known_at = now.0;
-        own.code = Some(drawn.map_or_else(|| draw(context, key), Ok)?);
+        own.page_url = Some(page(context, key)?);
     }
     for (id, shipment) in shipments.iter() {
         let before = known.and_then(|known| known.get(id));
@@ -108,30 +98,31 @@ pub(super) fn complete(
             continue;
         }
         own.shipments_at.insert(*id, now.0);
-        for tracking in shipment.value.tracking.iter().take(MOST_CODES) {
+        for tracking in shipment.value.tracking.iter().take(MOST_LINKS) {
             let number = &tracking.number;
             let is_known = before.is_some_and(|before| has(before, number));
-            if is_known || own.parcel_codes.contains_key(number) {
+            if is_known || own.parcel_urls.contains_key(number) {
                 continue;
             }
-            if let Some(symbol) = draw_parcel(context, key, number) {
-                own.parcel_codes.insert(number.clone(), code(symbol));
+            if let Some(link) = parcel_link(context, key, number) {
+                own.parcel_urls.insert(number.clone(), link);
             }
         }
     }
-    own.parcel_codes
+    own.parcel_urls
         .retain(|number, _| is_in_some(shipments, number));
     Ok(())
 }
 
-/// The QR code of a parcel. A number that fits no QR code, or makes no link, is tracked without
+/// The link to a parcel's page. A number that fits no QR code, or makes no link, is tracked without
 /// one.
-fn draw_parcel(context: Context<'_>, key: &OrderKey, number: &str) -> Option<Symbol> {
+fn parcel_link(context: Context<'_>, key: &OrderKey, number: &str) -> Option<String> {
     let log = |error: &QrError| {
         let (shop, order) = key;
         tracing::info!(shop, order, %error, code = %Code::Qr, "a parcel gets no QR code");
     };
-    context.config.qr.package(number).inspect_err(log).ok()
+    let link = context.config.qr.package_link(number);
+    link.inspect_err(log).ok()
 }
 
 fn is_in_some(shipments: &BTreeMap<i64, Part<Shipment>>, number: &str) -> bool {
