@@ -29,7 +29,7 @@ create table deliveries (
     -- The `traceparent` of the request that brought the job, or of the job that led to it. Null
     -- for a delivery that came without one: its trace has the id of the job, so intake has to
     -- write nothing more.
-    traceparent text, -- thing
+    traceparent bytea, -- thing
     body bytea, -- person
     created_at bigint not null
 );
@@ -41,7 +41,7 @@ create index deliveries_bodies on deliveries (coalesce(shop, ''), id) where body
 create index deliveries_kept on deliveries (id) where body is not null;
 -- For `waybill jobs list --trace` and `waybill events list --trace`, which search by the id of
 -- the trace.
-create index deliveries_traceparent on deliveries (substr(traceparent, 4, 32)) where traceparent is not null;
+create index deliveries_traceparent on deliveries (substr(traceparent, 1, 16)) where traceparent is not null;
 create index deliveries_trace on deliveries (trace) where trace is not null;
 create index deliveries_connection on deliveries (connection, id) where connection is not null;
 -- For the jobs of one order, payment, ..
@@ -775,13 +775,13 @@ create table events (
     object_id text not null, -- thing
     body text not null, -- json
     -- The trace of the job that led to the event.
-    traceparent text, -- own
+    traceparent bytea, -- own
     created_at bigint not null
 );
 
 -- For the events of one order.
 create index events_object on events (object_id, position);
-create index events_traceparent on events (substr(traceparent, 4, 32))
+create index events_traceparent on events (substr(traceparent, 1, 16))
     where traceparent is not null;
 
 -- The positions of events on a server.

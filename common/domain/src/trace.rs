@@ -143,12 +143,22 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// The text of a context for the database.
-pub fn column(context: Option<TraceContext>) -> Option<String> {
-    context.map(|context| context.to_string())
+/// How a context is stored: 16 bytes of its trace, 8 of its span, and one of flags.
+pub fn column(context: Option<TraceContext>) -> Option<Vec<u8>> {
+    context.map(|TraceContext { trace, span, flags }| {
+        let parts = [&trace.to_be_bytes()[..], &span.to_be_bytes(), &[flags]];
+        parts.concat()
+    })
 }
 
-/// Reads the text of a context from the database.
-pub fn stored(text: Option<String>) -> Option<TraceContext> {
-    TraceContext::parse(&text?)
+/// The context that [`column`] stored.
+pub fn stored(bytes: Option<Vec<u8>>) -> Option<TraceContext> {
+    let bytes = bytes?;
+    let (trace, rest) = bytes.split_first_chunk()?;
+    let (span, flags) = rest.split_first_chunk()?;
+    Some(TraceContext {
+        trace: u128::from_be_bytes(*trace),
+        span: u64::from_be_bytes(*span),
+        flags: *flags.first()?,
+    })
 }

@@ -171,12 +171,17 @@ pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<En
     let mut events: Vec<Envelope> = db
         .query(
             "select position, kind, shop, object_id, body, created_at, traceparent from events
-             where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
-             order by substr(traceparent, 4, 32), position
+             where traceparent is not null and substr(traceparent, 1, 16) in ($2..)
+             order by substr(traceparent, 1, 16), position
              limit $1",
         )
         .bind(limit)
-        .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .bind(
+            traces
+                .iter()
+                .map(|trace| trace.bytes().to_vec())
+                .collect::<Vec<_>>(),
+        )
         .all(read)
         .await?;
     events.sort_by_key(|event| event.position);

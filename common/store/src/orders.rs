@@ -61,6 +61,9 @@ pub async fn places(db: &Db, id: i64, limit: i64) -> Result<Vec<String>> {
 
 /// Those of the ids for which the shop has an order that is not cancelled.
 pub async fn standing(tx: &mut Tx, shop: &str, ids: Vec<i64>) -> Result<HashSet<i64>> {
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
     tx.query("select id from orders where shop = $1 and cancelled_at is null and id in ($2..)")
         .bind(shop)
         .bind(ids)

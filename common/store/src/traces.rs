@@ -80,12 +80,17 @@ pub(super) fn trace(row: &Row) -> Result<TraceId> {
 pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec<Summary>> {
     let carried: Vec<Summary> = db
         .query(summaries!(of deliveries
-            "where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
-             order by substr(traceparent, 4, 32), deliveries.id
+            "where traceparent is not null and substr(traceparent, 1, 16) in ($2..)
+             order by substr(traceparent, 1, 16), deliveries.id
              limit $1"
         ))
         .bind(limit)
-        .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .bind(
+            traces
+                .iter()
+                .map(|trace| trace.bytes().to_vec())
+                .collect::<Vec<_>>(),
+        )
         .all(Summary::from_row)
         .await?;
     let mut jobs: Vec<Summary> = db

@@ -71,14 +71,13 @@ pub async fn cursor(installation: &Installation) {
 pub async fn unseen(installation: &Installation) {
     let unseen = std::mem::take(&mut installation.schedule.state().unseen);
     for job in unseen {
-        let trace = format!("00-{job:032x}-%");
         let row = installation
             .db
             .query(
-                "select count(*) as n from events where traceparent like $1
+                "select count(*) as n from events where substr(traceparent, 1, 16) = $1
                     and exists (select 1 from jobs where id = $2 and state <> 'done')",
             )
-            .bind(trace)
+            .bind(job.to_be_bytes().to_vec())
             .bind(Uuid::from_u128(job))
             .fetch_one();
         let events: i64 = row.await.unwrap().get("n").unwrap();

@@ -1,7 +1,7 @@
 //! The header `traceparent` and the ids that are made here.
 
 use domain::redact::redact;
-use domain::trace::{TraceContext, TraceId};
+use domain::trace::{self, TraceContext, TraceId};
 use uuid::Uuid;
 
 const GIVEN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -102,4 +102,16 @@ fn no_trace_id_is_redacted_in_a_log_line() {
         let text = TraceId::of(Uuid::from_u128(number)).to_string();
         assert_eq!(redact(&text), text);
     }
+}
+
+#[test]
+fn a_context_is_stored_in_25_bytes_and_read_again() {
+    let context = TraceContext::parse(GIVEN).unwrap();
+    let bytes = trace::column(Some(context)).unwrap();
+    assert_eq!(bytes.len(), 25);
+    assert_eq!(&bytes[..16], context.trace_id().bytes());
+    assert_eq!(trace::stored(Some(bytes.clone())), Some(context));
+    assert_eq!(trace::stored(Some(bytes[..24].to_vec())), None);
+    assert_eq!(trace::stored(None), None);
+    assert_eq!(trace::column(None), None);
 }

@@ -219,23 +219,28 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let marked: Vec<DueJob> = tx
+    // Two statements: as one, PostgreSQL joins the rows that are locked with all that the table has.
+    let locked: Vec<DueJob> = tx
         .query(
-            "update jobs set notified_at = $1
-             where id in (
-                 select id from jobs
-                 where state = 'ready' and notified_at is null and run_at <= $1 and id in ($2..)
-                 order by id
-                 for update skip locked
-             )
-             returning id, kind, cast(null as bigint) as notified_at,
-                       (select traceparent from deliveries where deliveries.id = jobs.id) as traceparent",
+            "select id, kind, notified_at,
+                    (select traceparent from deliveries where deliveries.id = jobs.id) as traceparent
+             from jobs
+             where state = 'ready' and notified_at is null and run_at <= $1 and id in ($2..)
+             order by id
+             for update skip locked",
         )
         .bind(now.0)
         .bind(ids.to_vec())
         .all(DueJob::from_row)
         .await?;
-    let mut due: HashMap<JobId, DueJob> = marked.into_iter().map(|job| (job.id, job)).collect();
+    if !locked.is_empty() {
+        tx.query("update jobs set notified_at = $1 where id in ($2..)")
+            .bind(now.0)
+            .bind(locked.iter().map(|job| job.id).collect::<Vec<_>>())
+            .execute()
+            .await?;
+    }
+    let mut due: HashMap<JobId, DueJob> = locked.into_iter().map(|job| (job.id, job)).collect();
     Ok(ids.iter().filter_map(|id| due.remove(id)).collect())
 }
 

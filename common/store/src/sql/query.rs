@@ -29,6 +29,8 @@ pub enum Value<'a> {
     Texts(Vec<String>),
     /// For `in ($n..)`.
     Ints(Vec<i64>),
+    /// For `in ($n..)`.
+    Blobs(Vec<Vec<u8>>),
     /// For `(text, integer) in ($n..)`.
     TextInts(Vec<(String, i64)>),
     /// For `(text, uuid) in ($n..)`.
@@ -81,6 +83,7 @@ impl Value<'_> {
             Value::Uuids(list) => Some((list.len(), None)),
             Value::Texts(list) => Some((list.len(), None)),
             Value::Ints(list) => Some((list.len(), None)),
+            Value::Blobs(list) => Some((list.len(), None)),
             Value::TextInts(list) => {
                 let pair = "cast(column1 as text), cast(column2 as integer)";
                 Some((list.len(), Some(pair)))
@@ -137,6 +140,7 @@ macro_rules! list {
 
 list!(Uuid, Uuids);
 list!(i64, Ints);
+list!(Vec<u8>, Blobs);
 list!(String, Texts);
 list!((String, i64), TextInts);
 list!((String, Uuid), TextUuids);
@@ -330,7 +334,9 @@ async fn postgres(
     let listed = match values.last() {
         Some(Value::TextInts(_)) => Some(pairs(n, "bigint")),
         Some(Value::TextUuids(_)) => Some(pairs(n, "uuid")),
-        Some(Value::Uuids(_) | Value::Texts(_) | Value::Ints(_)) => Some(format!("= any(${n})")),
+        Some(Value::Uuids(_) | Value::Texts(_) | Value::Ints(_) | Value::Blobs(_)) => {
+            Some(format!("= any(${n})"))
+        }
         _ => None,
     };
     let sql = match listed {
@@ -353,6 +359,7 @@ async fn postgres(
             Value::Uuids(values) => query.bind(values.as_slice()),
             Value::Texts(values) => query.bind(values.as_slice()),
             Value::Ints(values) => query.bind(values.as_slice()),
+            Value::Blobs(values) => query.bind(values.as_slice()),
             Value::TextInts(values) => {
                 let (texts, ints): (Vec<&str>, Vec<i64>) =
                     values.iter().map(|(text, int)| (&**text, *int)).unzip();
@@ -419,6 +426,7 @@ async fn sqlite(
             Value::Uuids(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
             Value::Texts(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
             Value::Ints(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+            Value::Blobs(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
             Value::TextInts(pairs) => pairs
                 .into_iter()
                 .fold(query, |query, (text, int)| query.bind(text).bind(int)),
