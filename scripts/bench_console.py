@@ -78,8 +78,8 @@ class Rows:
             ("ledger_entries", "payment_id number entry account amount_minor currency created_at",
              ((f"pi_{n}", 1 + side, "captured", ["provider", "held"][side], [-40300, 40300][side], "USD", self.ordered(n))
               for n in range(self.orders) for side in range(2))),
-            ("events", "id kind shop object_id body created_at position",
-             ((id_at(self.ordered(n), n, 2), "order.created", shop(n), str(order_id(n)),
+            ("events", "kind shop object_id body created_at position",
+             (("order.created", shop(n), str(order_id(n)),
                json.dumps({"order_id": str(order_id(n))}), self.ordered(n), n + 1)
               for n in range(self.orders))),
             ("endpoints", "id url kinds state secret position failing_since failures last_error created_at updated_at",
@@ -168,7 +168,7 @@ class Rows:
             partly = n < 300
             # One customer of a shop has a thousand orders.
             customer = 7 if n % SHOPS == 7 else n
-            email, code = f"bob{n % 50000}@example.com", {"url": f"http://127.0.0.1/orders/{order_id(n)}", "modules": "A" * 250}
+            email, page = f"bob{n % 50000}@example.com", f"http://127.0.0.1/orders/{order_id(n)}/track"
             address = {"first_name": f"Bob {n}", "address1": f"{n} Example Street", "city": "Ottawa"}
             lines = [{"id": n * 10 + line, "variant_id": 7, "title": "Linen apron", "quantity": 1, "price": "89.99",
                       "sku": f"APRON-{line}"} for line in range(3)]
@@ -178,7 +178,7 @@ class Rows:
             record = {"schema": 1, "version": {"at": at, "tie": 0}, "ordered_at": at, "was_paid": not partly,
                       **{name: {"version": {"at": at, "tie": 0}, "value": value} for name, value in parts.items()},
                       "settled": {"status": "partially_paid" if partly else None, "covers": False},
-                      "own": {"known_at": at, "fulfillment": {"updated_at": at}, "code": code}}
+                      "own": {"known_at": at, "fulfillment": {"updated_at": at}, "page_url": page}}
             yield (shop(n), order_id(n), f"#{n}", f"pact-{n}", customer, email, at, "initiated" if partly else "requested",
                    "partially_paid" if partly else "paid", "partially_paid" if partly else None, int(not partly),
                    "USD", 40300, "paid_in_part" if partly else None, 40300 if partly else None, json.dumps(record), at, at)

@@ -26,6 +26,9 @@ fn text(bytes: &[u8]) -> &str {
 
 fn link(id: &str, level: Level) {
     let config = QrConfig::new(BASE, 1, 0, level).expect("a configuration");
+    let url = |drawn: Result<Symbol, QrError>| drawn.map(|symbol| symbol.url);
+    assert_eq!(config.order_link(id), url(config.order(id)));
+    assert_eq!(config.package_link(id), url(config.package(id)));
     match config.order(id) {
         Ok(symbol) => {
             let inner = symbol.url.strip_prefix("https://s.example/orders/");
@@ -61,7 +64,7 @@ fn decoded(segment: &str) -> Vec<u8> {
 
 fn same_again(config: &QrConfig, symbol: &Symbol) {
     assert!(
-        config.custom(&symbol.url).as_ref() == Ok(symbol),
+        config.of_link(&symbol.url).as_ref() == Some(symbol),
         "{}",
         symbol.url
     );

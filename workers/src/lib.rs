@@ -18,7 +18,7 @@
 //!
 //! Everything that can be computed from a body without the database is prepared before the
 //! transaction begins, because SQLite has only one writer, and because no row should stay locked
-//! while a QR code is drawn.
+//! while a body is read.
 
 mod attempt;
 pub mod attention;

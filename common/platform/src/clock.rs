@@ -230,7 +230,7 @@ impl Clock {
         self.id_at(self.now())
     }
 
-    /// A new UUID version 7 with the given time, for ids that must sort after an earlier one.
+    /// A new UUID version 7 with the given time.
     pub fn id_at(&self, at: Timestamp) -> Uuid {
         #[cfg(debug_assertions)]
         if let Some(paused) = &self.paused {

@@ -299,12 +299,22 @@ impl QrConfig {
         Ok(format!("{}/tracking/{tracking_number}", self.base_url))
     }
 
-    /// The code of any text, such as a link that was stored. It stays unchanged with its line breaks.
+    /// The code of any text, which stays unchanged with its line breaks.
     pub fn custom(&self, data: &str) -> Result<Symbol, QrError> {
         if data.is_empty() {
             return Err(QrError::Empty("data"));
         }
         self.symbol(data.to_owned())
+    }
+
+    /// The code of a link that was stored, in the size and at the level of this configuration. If there is no room for
+    /// it at this level, which may have been a lower one when the link was made, it is drawn at the highest one that has.
+    pub fn of_link(&self, link: &str) -> Option<Symbol> {
+        let levels = [self.level, Level::Q, Level::M, Level::L];
+        let mut drawn = levels
+            .iter()
+            .map(|level| self.at_level(*level).custom(link));
+        drawn.find_map(Result::ok)
     }
 
     fn with_room(&self, link: String) -> Result<String, QrError> {

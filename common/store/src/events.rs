@@ -44,7 +44,7 @@ pub async fn insert(tx: &mut Tx, new: impl IntoIterator<Item = &NewEvent>) -> Re
 
 /// The id of the event at this position: a UUID of version 7 (RFC 9562, 5.7) with the time at which it happened. Its last
 /// 62 bits are the position, and the twelve bits between are of the object, so that two installations hardly ever give
-/// the same id.
+/// the same id. Whoever has ids of events can tell how many events there were between them.
 fn id(at: Timestamp, position: i64, object_id: &str) -> Uuid {
     let millis = at.0.unsigned_abs() & 0xffff_ffff_ffff;
     let object = object_id.bytes().fold(0_u16, |sum, byte| {
@@ -101,20 +101,22 @@ pub fn time_of(id: Uuid) -> Timestamp {
     Timestamp(i64::try_from(id.as_u128() >> 80).unwrap_or(i64::MAX))
 }
 
-/// Deletes at most `limit` events from before this time and up to this position, the oldest first.
+/// Deletes at most `limit` events from before this time and up to this position, the oldest first. Events that are not
+/// old enough are looked at only where others around them are.
 pub async fn forget(db: &Db, before: Timestamp, up_to: i64, limit: i64) -> Result<u64> {
+    let last = position_at(db, before.plus(LATE)).await?;
     db.transact(
         "delete from events
-         where created_at < $1 and position in (
+         where position in (
              select position from events
-             where position <= $2
+             where position <= $2 and created_at < $1
              order by position
              limit $3
              for update skip locked
          )",
     )
     .bind(before)
-    .bind(up_to)
+    .bind(up_to.min(last))
     .bind(limit)
     .execute()
     .await
@@ -166,7 +168,7 @@ pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Resu
 
 /// The events of these traces, the oldest first. The query sorts by the trace first, because
 /// PostgreSQL would scan the table by its primary key, instead of using the index, if it were
-/// sorted by id alone.
+/// sorted by position alone.
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
     let mut events: Vec<Envelope> = db
         .query(
@@ -274,17 +276,18 @@ pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
 
 /// The position of the event with this id, if it is kept.
 pub async fn known_position(db: &Db, id: Uuid) -> Result<Option<i64>> {
-    let found = at_positions(db, vec![position_in(id)], placed).await?;
-    let known = found.into_iter().find(|event| event.id == id);
-    Ok(known.map(|event| event.position))
+    let at = db.query("select position, object_id, created_at from events where position = $1");
+    let found = at.bind(position_in(id)).first(id_of).await?;
+    Ok(found.filter(|found| *found == id).map(position_in))
 }
 
 /// A position such that all events of this time and later ones come after it. Events get their positions when they are
-/// written, so one that was made before this time may have a position after later ones.
+/// written, so one that was made before this time may have a position after later ones. It is searched by halves, and
+/// holds as far as clocks were not wrong by more than [`LATE`].
 pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
     let before = at.minus(LATE);
     let newest = last(db, i64::MAX).await?;
-    // All up to `passed` may be passed over. Whether more may is known below `end` alone.
+    // All up to `passed` may be passed over, and nothing from `end` on. What is between is still to be found out.
     let (mut passed, mut end) = (0, newest.map_or(0, |event| event.position + 1));
     while passed + 1 < end {
         let middle = i64::midpoint(passed, end);
@@ -305,21 +308,6 @@ pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
         }
     }
     Ok(passed)
-}
-
-/// The events at these positions, those that are kept.
-async fn at_positions<T>(
-    db: &Db,
-    positions: Vec<i64>,
-    read: impl FnMut(&Row) -> Result<T>,
-) -> Result<Vec<T>> {
-    db.query(
-        "select position, kind, shop, object_id, body, created_at, traceparent from events
-         where position in ($1..)",
-    )
-    .bind(positions)
-    .all(read)
-    .await
 }
 
 /// At which of these positions there still is an event.
@@ -345,10 +333,15 @@ pub async fn last(db: &Db, position: i64) -> Result<Option<Placed>> {
 
 /// Reads the events that are still kept, in the sequence of the ids.
 pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
-    let positions = ids.iter().map(|id| position_in(*id)).collect();
-    let found = at_positions(db, positions, read).await?;
-    let mut found: HashMap<Uuid, Envelope> =
-        found.into_iter().map(|event| (event.id, event)).collect();
+    let positions: Vec<i64> = ids.iter().map(|id| position_in(*id)).collect();
+    let mut found: HashMap<Uuid, Envelope> = db
+        .query(
+            "select position, kind, shop, object_id, body, created_at, traceparent from events
+             where position in ($1..)",
+        )
+        .bind(positions)
+        .all(|row| read(row).map(|event| (event.id, event)))
+        .await?;
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 

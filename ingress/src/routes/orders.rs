@@ -302,15 +302,14 @@ impl Input for Parcel {
 async fn picture(app: Arc<App>, format: Format, link: String) -> Result<Response, Error> {
     // Drawing a picture with large boxes takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
-        let symbol = app.config.qr.custom(&link).ok()?;
+        let symbol = app.config.qr.of_link(&link)?;
         Some(match format {
             Format::Png => ("image/png", symbol.png()),
             Format::Svg => ("image/svg+xml", symbol.svg().into_bytes()),
         })
     });
     let drawn = drawn.await.map_err(|_| Error::Internal)?;
-    // A link that was made for a lower level may fit into no symbol of this one.
-    let (kind, bytes) = drawn.ok_or(Error::QrNotFound)?;
+    let (kind, bytes) = drawn.ok_or(Error::Internal)?;
     Ok(([(header::CONTENT_TYPE, kind)], bytes).into_response())
 }
 

@@ -192,7 +192,7 @@ impl Link {
 
 /// The picture of the code of a link, as an SVG.
 fn picture(app: &App, link: Option<&str>) -> Option<String> {
-    let symbol = app.config.qr.custom(link?).ok()?;
+    let symbol = app.config.qr.of_link(link?)?;
     Some(symbol.svg())
 }
 

@@ -362,7 +362,8 @@ async fn write_png(
     let Some(link) = record.and_then(|record| record.own.page_url) else {
         return Ok(None);
     };
-    let symbol = Config::qr(settings)?.custom(&link)?;
+    let symbol = Config::qr(settings)?.of_link(&link);
+    let symbol = symbol.context("the order's link fits into no QR code")?;
     let path = arguments
         .png
         .clone()

@@ -239,8 +239,14 @@ async fn check_events(
     given_up: &[(String, String)],
 ) {
     let all = events::after(&installation.db, 0, i64::MAX, i64::MAX);
+    let all = all.await.unwrap();
+    let count = installation.db.query("select count(*) as n from events");
+    let count: i64 = count.fetch_one().await.unwrap().get("n").unwrap();
+    if i64::try_from(all.len()) != Ok(count) {
+        wrong.push(format!("{} of {count} events are read", all.len()));
+    }
     let mut objects: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
-    for event in all.await.unwrap() {
+    for event in all {
         objects.entry(event.object_id).or_default().push(event.id);
     }
     let world = installation.outside.world();

@@ -110,6 +110,10 @@ fn a_context_is_stored_in_25_bytes_and_read_again() {
     let bytes = trace::column(Some(context)).unwrap();
     assert_eq!(bytes.len(), 25);
     assert_eq!(&bytes[..16], context.trace_id().bytes());
+    assert_eq!(
+        bytes[16..],
+        [0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31, 1]
+    );
     assert_eq!(trace::stored(Some(bytes.clone())), Some(context));
     assert_eq!(trace::stored(Some(bytes[..24].to_vec())), None);
     assert_eq!(trace::stored(None), None);

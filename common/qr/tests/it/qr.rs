@@ -470,14 +470,25 @@ fn a_stored_link_is_drawn_as_it_was_in_the_size_and_at_the_level_of_today() {
     let link = shop(Level::H).order_link("820982911946154508").unwrap();
     let made = shop(Level::H).order("820982911946154508").unwrap();
     assert_eq!(link, made.url);
-    assert_eq!(shop(Level::H).custom(&link), Ok(made));
+    assert_eq!(shop(Level::H).of_link(&link), Some(made));
     let today = QrConfig::new("https://other.example", 3, 2, Level::L).unwrap();
-    let drawn = today.custom(&link).unwrap();
+    let drawn = today.of_link(&link).unwrap();
     assert_eq!(
         (drawn.level, drawn.side()),
         (Level::L, 3 * (drawn.width() + 2 * 2))
     );
     assert_reads(&drawn);
+}
+
+#[test]
+fn a_stored_link_without_room_at_the_level_of_today_is_drawn_at_the_highest_that_has_room() {
+    let link = shop(Level::L)
+        .package_link(&"\u{6F22}".repeat(255))
+        .unwrap();
+    assert!(shop(Level::H).custom(&link).is_err());
+    let drawn = shop(Level::H).of_link(&link).unwrap();
+    assert_eq!((drawn.level, drawn.url), (Level::Q, link));
+    assert_eq!(shop(Level::H).of_link(&"x".repeat(3000)), None);
 }
 
 #[test]

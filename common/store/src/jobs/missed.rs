@@ -233,13 +233,7 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
         .bind(ids.to_vec())
         .all(DueJob::from_row)
         .await?;
-    if !locked.is_empty() {
-        tx.query("update jobs set notified_at = $1 where id in ($2..)")
-            .bind(now.0)
-            .bind(locked.iter().map(|job| job.id).collect::<Vec<_>>())
-            .execute()
-            .await?;
-    }
+    set_notified(tx, &locked, now).await?;
     let mut due: HashMap<JobId, DueJob> = locked.into_iter().map(|job| (job.id, job)).collect();
     Ok(ids.iter().filter_map(|id| due.remove(id)).collect())
 }
@@ -271,14 +265,18 @@ pub async fn take_lost(
         .bind(limit)
         .all(DueJob::from_row)
         .await?;
-    if !lost.is_empty() {
-        tx.query("update jobs set notified_at = $1 where id in ($2..)")
-            .bind(now.0)
-            .bind(lost.iter().map(|job| job.id).collect::<Vec<_>>())
-            .execute()
-            .await?;
-    }
+    set_notified(tx, &lost, now).await?;
     Ok(lost)
+}
+
+/// Marks jobs that are locked as notified at `now`.
+async fn set_notified(tx: &mut Tx, locked: &[DueJob], now: Timestamp) -> Result<()> {
+    if locked.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<JobId> = locked.iter().map(|job| job.id).collect();
+    let marked = tx.query("update jobs set notified_at = $1 where id in ($2..)");
+    marked.bind(now.0).bind(ids).done().await
 }
 
 fn traceparent(row: &Row) -> Result<Option<TraceContext>> {

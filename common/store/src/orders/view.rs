@@ -74,7 +74,7 @@ pub struct Order {
     /// The fields of the newest body that have a value which cannot be read.
     pub unread: Vec<String>,
     pub line_items: Vec<StoredLine>,
-    /// Null until the order's QR code is drawn.
+    /// The link to the order's public page, and where pictures of its QR code are.
     pub tracking: Option<Tracking>,
     pub shipments: Vec<StoredShipment>,
     /// What was given back of its payments, or is to be: of a cancelled order, and of one that was

@@ -480,6 +480,38 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
 }
 
 #[tokio::test]
+async fn links_that_may_have_been_printed_stay_when_the_base_of_new_ones_changes() {
+    let with_base = |base| service().setting("QR_BASE_URL", base);
+    let shipped = |second: u32, numbers: &[&str]| {
+        let fields = json!({
+            "fulfillment_status": "fulfilled",
+            "fulfillments": [fulfilment(70, numbers, &[(1, 1)])],
+        });
+        order_delivery("orders/fulfilled", &with(body(7, second, "paid"), &fields))
+    };
+    let mut before = with_base("https://old.example").start().await;
+    deliver(&before, &shipped(1, &["T-1"])).await;
+    let (_, order) = records::orders(before.db()).await.remove(0);
+    let page = order.own.page_url.unwrap();
+    assert!(page.starts_with("https://old.example/orders/7/"), "{page}");
+    before.halt().await;
+    let backend = before.backend.clone();
+    let service = with_base("https://new.example").start_on(backend).await;
+    deliver(&service, &shipped(2, &["T-1", "T-2"])).await;
+    let (_, order) = records::orders(service.db()).await.remove(0);
+    assert_eq!(order.own.page_url, Some(page));
+    let links: Vec<&String> = order.own.parcel_urls.values().collect();
+    assert_eq!(
+        links,
+        [
+            "https://old.example/tracking/T-1",
+            "https://new.example/tracking/T-2"
+        ]
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_number_that_fits_no_code_is_tracked_without_one() {
     let service = service().start().await;
     // Percent-encoded it is more than a symbol holds; a character more, and it is no number.

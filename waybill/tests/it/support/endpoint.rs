@@ -30,7 +30,14 @@ pub const BUSY_SECONDS: u64 = 4;
 
 /// The ids of all events that are kept, in their sequence.
 pub async fn event_ids(db: &Db) -> store::sql::Result<Vec<Uuid>> {
+    let count = db.query("select count(*) as n from events").fetch_one();
+    let count: i64 = count.await?.get("n")?;
     let all = events::after(db, 0, i64::MAX, i64::MAX).await?;
+    assert!(
+        i64::try_from(all.len()).unwrap() >= count,
+        "{} of {count} are read",
+        all.len()
+    );
     Ok(all.into_iter().map(|event| event.id).collect())
 }
 

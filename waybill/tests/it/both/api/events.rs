@@ -161,11 +161,16 @@ pub async fn write(db: &Db, orders: i64, each: i64) -> Vec<Uuid> {
     newest_ids(db, written.len()).await
 }
 
-/// The ids of the last events, in their sequence.
+/// The ids of the last events, in their sequence, but for those about conditions, which may be written at any time.
 pub async fn newest_ids(db: &Db, count: usize) -> Vec<Uuid> {
-    let limit = i64::try_from(count).unwrap();
+    let limit = i64::try_from(count).unwrap() + 1000;
     let newest = events::newest(db, &events::Filter::default(), i64::MAX, limit).await;
-    newest.unwrap().iter().rev().map(|event| event.id).collect()
+    let newest = newest.unwrap().into_iter();
+    let others = newest.filter(|event| !event.kind.starts_with("operator."));
+    let mut ids: Vec<Uuid> = others.take(count).map(|event| event.id).collect();
+    assert_eq!(ids.len(), count);
+    ids.reverse();
+    ids
 }
 
 /// After repeats are dropped, each order's events are there in the sequence in which they were written.

@@ -90,7 +90,7 @@ async fn an_event_that_is_committed_after_a_later_one_is_not_lost() {
     let (earlier, later) = (now, now + 5);
     let one = vec![fulfilled(SHOP, 1)];
     let two = vec![fulfilled(SHOP, 2)];
-    // SQLite has one writer: there the earlier id is of a transaction that begins later.
+    // SQLite has one writer: there the earlier event is of a transaction that begins later.
     if !is_distributed() {
         let second = written(service.db(), later, two).await;
         let read = page(&service, &key, "").await;
@@ -102,7 +102,7 @@ async fn an_event_that_is_committed_after_a_later_one_is_not_lost() {
         assert_eq!(
             ids(&after),
             first,
-            "a cursor by id would have passed it over"
+            "a cursor by time would have passed it over"
         );
         service.stop().await;
         return;

@@ -207,7 +207,7 @@ const REAPPLIED: &str = "A part of `waybill privacy reapply`, which an operator 
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("console::access::begin", ONE_CHANGE),
     ("console::access::sign_out", ONE_CHANGE),
-    ("flows::orders::codes::new_link", ONE_CHANGE),
+    ("flows::orders::links::new_link", ONE_CHANGE),
     ("flows::orders::give_back::give_back", ONE_CHANGE),
     ("operators::attention::acknowledge", ONE_CHANGE),
     (
