@@ -107,12 +107,13 @@ pub async fn forget(db: &Db, before: Timestamp, up_to: i64, limit: i64) -> Resul
     let last = position_at(db, before.plus(LATE)).await?;
     db.transact(
         "delete from events
-         where position in (
-             select position from events
-             where position <= $2 and created_at < $1
-             order by position
-             limit $3
-             for update skip locked
+         where created_at < $1 and position <= (
+             select max(position) from (
+                 select position from events
+                 where position <= $2 and created_at < $1
+                 order by position
+                 limit $3
+             ) as oldest
          )",
     )
     .bind(before)
