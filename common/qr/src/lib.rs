@@ -5,7 +5,7 @@
 //! refused. The symbol of an order link at level H takes 18 µs with the `qrcode` crate and our
 //! own choice of the mask. (`fast_qr` takes 90 µs for the symbol, and cannot mix segments.)
 //!
-//! Of a code only the link is stored. Its picture is drawn when somebody asks for it.
+//! Orders store the link of their code alone, and its picture is drawn when somebody asks for it.
 
 mod mask;
 mod picture;
