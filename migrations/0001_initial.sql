@@ -92,7 +92,7 @@ create table job_attempts (
     number bigint not null,
     started_at bigint not null,
     duration_ms bigint not null,
-    -- retried, dead, deferred
+    -- retried, dead, deferred, failed
     outcome text not null, -- thing
     -- The error, without personal data, as in jobs.last_error.
     error text not null, -- thing
@@ -793,13 +793,7 @@ create table event_head (
     position bigint not null
 );
 
--- One row: the broker has confirmed all events up to this position. Without a broker it is the greatest number.
-create table broker_cursor (
-    id bigint primary key,
-    position bigint not null
-);
-
--- Endpoints of the merchant's own systems, to which events are sent as webhooks.
+-- Endpoints of the merchant's own systems, to which events are sent as webhooks, and RabbitMQ, if it is there.
 create table endpoints (
     id uuid primary key,
     url text not null, -- thing
@@ -808,8 +802,8 @@ create table endpoints (
     -- active, paused, failing, gone
     state text not null, -- thing
     -- Encrypted, as the former secrets are, a list as JSON: until when each signs too, and the secret in hex. The last
-    -- one of them signs until former_until.
-    secret bytea not null, -- sealed
+    -- one of them signs until former_until. RabbitMQ has none.
+    secret bytea, -- sealed
     former_secrets text, -- sealed
     former_until bigint,
     -- All events up to this position were accepted, do not fit, or wait in outgoing_webhooks.

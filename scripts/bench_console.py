@@ -89,13 +89,13 @@ class Rows:
              ((id_at(self.now, n, 4), "customers/redact", shop(n), n, id_at(self.now, n, 5),
                ["done", "received", "failed", "held"][n % 4], self.now - n * HOUR, self.now + (200 - n) * HOUR)
               for n in range(2000))),
-            ("bulk_operations", "id action queue kind shop error died_until rate actor state found done passed_over "
+            ("bulk_operations", "id action queue kind shop connection error died_until rate actor state found done passed_over "
                                 "refused created_at begins_at",
-             ((id_at(self.now, n, 6), "requeue", "", "", "", "", self.now, 50, "operator:ann", "done", 9, 9, 0, 0,
+             ((id_at(self.now, n, 6), "requeue", "", "", "", "", "", self.now, 50, "operator:ann", "done", 9, 9, 0, 0,
                self.now - n * HOUR, self.now - n * HOUR) for n in range(500))),
-            ("refused_deliveries", "hour_at source profile reason signature header advice status deliveries first_at "
+            ("refused_deliveries", "hour_at source connection profile reason signature header advice status deliveries first_at "
                                    "last_at headers",
-             ((self.now - self.now % HOUR - hour * HOUR, "storefront", "own", "signature", str(n), "", "", 401, 9,
+             ((self.now - self.now % HOUR - hour * HOUR, "storefront", "", "own", "signature", str(n), "", "", 401, 9,
                self.now - hour * HOUR, self.now - hour * HOUR, "{}") for hour in range(72) for n in range(20))),
             ("invoices", "id subscription payment_id is_first created_at",
              ((f"in_{n}", f"sub_{n if n < self.orders else self.orders // 2}", f"pi_{n % self.orders}", int(n < self.orders),
@@ -250,6 +250,11 @@ def pages(rows: Rows):
         "/secrets": ["/secrets"],
         "/connections": ["/connections"],
         "/connections/add": ["/connections/add"],
+        # These are of a connection that was added, and there is none.
+        "/connections/{name}": [],
+        "/connections/{name}/change": [],
+        "/connections/{name}/rotate": [],
+        "/connections/{name}/remove": [],
         "/reconcile": ["/reconcile"],
         "/reconcile/found": ["/reconcile/found"],
         "/pauses": ["/pauses"],
@@ -260,6 +265,7 @@ def pages(rows: Rows):
         "/keys/{id}": [f"/keys/{one(11)}"],
         "/keys/{id}/revoke": [f"/keys/{one(11)}/revoke"],
         "/licenses": ["/licenses"],
+        "/orgs": ["/orgs"],
         "/licenses/grant": ["/licenses/grant"],
         "/licenses/{id}": [f"/licenses/{one(9)}"],
         "/licenses/{id}/revoke": [f"/licenses/{one(9)}/revoke"],
@@ -281,6 +287,7 @@ def pages(rows: Rows):
         "/privacy/{id}/confirm": [f"/privacy/{one(4)}/confirm"],
         "/held": ["/held"],
         "/endpoints": ["/endpoints"],
+        "/events": ["/events", "/events?shop=nothing.example", "/events?type=order.paid", "/events?object=777"],
         "/charts": ["/charts"],
         "/endpoints/add": ["/endpoints/add"],
         "/endpoints/{id}": [f"/endpoints/{one(3)}"],
@@ -337,8 +344,8 @@ def asked(bin: str, url: str, rows: Rows, port: int, asks: int):
     """The times of all pages on one database, by address."""
     settings = dict(os.environ, DATABASE_URL=url, LISTEN_ADDR=f"127.0.0.1:{port}", CONSOLE_ADDR=f"127.0.0.1:{port + 1}",
                     PUBLIC_URL=f"http://127.0.0.1:{port}", LOG_FORMAT="json", RUST_LOG="error")
-    made = subprocess.run([f"{bin}/waybill", "keys", "create", f"bench-{secrets.token_hex(4)}"], env=settings,
-                          capture_output=True, text=True)
+    create = [f"{bin}/waybill", "keys", "create", f"bench-{secrets.token_hex(4)}", "--scope", "console:owner"]
+    made = subprocess.run(create, env=settings, capture_output=True, text=True)
     key = re.search(r"\bwb_\w+", made.stdout)
     if not key:
         sys.exit(f"no key was made: {made.stdout}{made.stderr}")
@@ -379,7 +386,7 @@ def main() -> None:
     os.environ.setdefault("PRIVACY_KEY", base64.b64encode(hashlib.sha256(b"bench").digest()).decode())
 
     routes = open(os.path.join(os.path.dirname(__file__), "../console/src/routes.rs")).read()
-    routed = set(re.findall(r'\.route\(\s*"([^"]+)",\s*page\(', routes)) | {"/live", "/search"}
+    routed = set(re.findall(r'\.route\(\s*"([^"]+)",\s*page\(', routes)) | {"/live", "/live/events", "/search"}
     rows = Rows(given.jobs)
     if unknown := routed ^ set(pages(rows)):
         sys.exit(f"these pages are not both routed and asked: {sorted(unknown)}")

@@ -242,6 +242,7 @@ pub enum Done {
     Removed,
     Accepted,
     NotAccepted,
+    NotSent,
     Retried,
     Cancelled,
     RequestConfirmed,
@@ -297,7 +298,10 @@ impl Done {
             Done::Removed => "The endpoint was removed, and what waited for it.",
             Done::Accepted => "The endpoint accepted the test event.",
             Done::NotAccepted => {
-                "The endpoint did not accept the test event. The command for testing says what it answered."
+                "The endpoint did not accept the test event. The attempt below says why."
+            }
+            Done::NotSent => {
+                "No worker has said yet what became of the test event. Load this page again in some seconds; see that the queue endpoints has a worker and is not paused."
             }
             Done::Retried => {
                 "The request is tried again. Until its deadline it has as many tries as a new one."

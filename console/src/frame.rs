@@ -36,6 +36,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 4] = [
         &[
             ("/live", "Live"),
             ("/deliveries", "Deliveries"),
+            ("/events", "Events"),
             ("/jobs", "Jobs"),
             ("/repeated", "Repeated bodies"),
             ("/reconcile", "Reconciliation"),
@@ -53,6 +54,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 4] = [
             ("/subscriptions", "Subscriptions"),
             ("/notifications", "Notifications"),
             ("/licenses", "Licences"),
+            ("/orgs", "Organizations"),
         ],
     ),
     (

@@ -16,6 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use lists::audit::Audit;
+use lists::events::Events;
 use lists::jobs::{FailingJobs, Jobs, Operations, RefusedDeliveries};
 use lists::orders::{HeldOrders, Orders, RepeatedBodies};
 use lists::payments::{Notifications, Payments, Subscriptions};
@@ -96,6 +97,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/privacy/{id}/confirm", page(privacy::ask_confirm))
         .route("/held", page(list::<HeldOrders>))
         .route("/endpoints", page(endpoints::list))
+        .route("/events", page(list::<Events>))
         .route("/charts", page(charts::show))
         .route("/endpoints/add", page(endpoints::ask_add))
         .route("/endpoints/{id}", page(endpoints::show))
@@ -108,6 +110,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/licenses/grant", page(licenses::ask_grant))
         .route("/licenses/{id}", page(licenses::show))
         .route("/licenses/{id}/revoke", page(licenses::ask_revoke))
+        .route("/orgs", page(licenses::organizations))
         .route("/audit", page(list::<Audit>))
         .route("/search", page(search::show).post(search::search))
         .route("/sign-out", post(sign_out))

@@ -152,6 +152,9 @@ errors! {
         "url has at most 2000 characters, and types has at most 20 patterns";
     TooManyEndpoints: CONFLICT - "request"
         "There are already 100 endpoints, which is the most; remove one first";
+    /// The endpoint of RabbitMQ is there while `AMQP_URL` is set.
+    EndpointIsBroker: CONFLICT - "request"
+        "RabbitMQ has no secret here, and is removed when nothing sends to it any more; pause it";
     /// The key is limited to shops, and endpoints get the events of all shops.
     EndpointShops: FORBIDDEN - "api_key"
         "This API key is limited to shops, and endpoints get the events of all shops";
@@ -435,6 +438,7 @@ impl From<Refused> for Error {
             Refused::TooMany => Error::TooManyEndpoints,
             // Only the command can choose how long the former secret signs.
             Refused::Overlap | Refused::Changed => Error::Internal,
+            Refused::Broker => Error::EndpointIsBroker,
             Refused::Database(error) => error.into(),
         }
     }

@@ -2,7 +2,7 @@
 //! to the next batch.
 //!
 //! There is no timer: an idle service commits a single delivery at once, and a busy one commits
-//! hundreds with two statements and one flush to disk. Batches are stored by tasks of their own,
+//! hundreds with one statement and one flush to disk, or with a few statements what is not plain. Batches are stored by tasks of their own,
 //! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
 //! deliveries are limited, and beyond that the answer is 503 at once. A shop or an account may have as many, and as many
 //! bytes, waiting as there is room left for others, and a batch takes one of each in turn, so nobody who sends very many
@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use process::Parts;
 use store::audit;
 use store::jobs::{self, NewJob};
 use store::privacy_requests;
-use store::sql::{self, Db, is_connection_error, is_read_only};
+use store::sql::{self, Db, is_connection_error, is_late, is_read_only};
 use store::webhook_ids::{self, BodyHash, Claim, DeliveryId, First, Remembered};
 
 use crate::delivery::Delivery;
@@ -62,8 +62,9 @@ pub(crate) const WAITING_KIB: usize = 64 * 1024;
 /// Nearly all bodies are small, so a few senders of large bodies cannot keep all others out.
 pub(crate) const KEPT_KIB: usize = 16 * 1024;
 pub(crate) const SMALL: usize = 64 * 1024;
-/// How many deliveries one transaction stores at most, and how many bytes of bodies, because it has to
-/// be stored within [`STORE_DEADLINE`]. A body that is larger is stored alone.
+/// How many deliveries a batch has at most, and how many bytes of bodies, because it has to
+/// be stored within [`STORE_DEADLINE`]. A body that is larger is stored alone. While the database is slow, batches have
+/// fewer ([`Most`]).
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// A batch of this size is stored at once, even while another one is under way.
@@ -71,6 +72,8 @@ const ENOUGH: usize = 32;
 /// How long a commit may take. If the database takes longer, it counts as down, so that the client
 /// gets its answer within 1.5 s.
 const STORE_DEADLINE: Duration = Duration::from_secs(1);
+/// When PostgreSQL ends a statement, so that it does not go on to its commit after its batch was given up.
+const STATEMENT_DEADLINE: Duration = Duration::from_millis(900);
 const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
 /// While so many sessions wait on the server for its standby, no more are opened: each batch that is given
 /// up leaves one there, and others need the server's connections too.
@@ -90,7 +93,7 @@ pub enum Verdict {
     Held,
 }
 
-/// The error that a delivery was not stored. Its id is not remembered either.
+/// The error that a delivery is not known to be stored. In nearly all cases it was not, and its id is not remembered.
 #[derive(Debug)]
 pub enum Unavailable {
     /// There is no room, or the database does not take it.
@@ -103,6 +106,8 @@ pub enum Unavailable {
 #[derive(Clone)]
 pub struct Intake {
     lanes: Option<Lanes>,
+    /// Whether ids are remembered.
+    dedupes: bool,
     budget: Arc<Semaphore>,
 }
 
@@ -213,6 +218,8 @@ impl Drop for Place {
 struct Waiting {
     place: Place,
     job: NewJob,
+    /// `None`: it is not deduplicated.
+    id: Option<DeliveryId>,
     body_hash: Option<BodyHash>,
     /// Why nothing is made of it.
     note: Option<&'static str>,
@@ -262,6 +269,7 @@ impl Intake {
     pub fn verify_only() -> Self {
         Intake {
             lanes: None,
+            dedupes: false,
             budget: Arc::new(Semaphore::new(WAITING_KIB)),
         }
     }
@@ -299,6 +307,7 @@ impl Intake {
         let left = self.budget.available_permits();
         let waiting = Waiting {
             place: lane.shares.enter((job.source, sender), kib, left)?,
+            id: id_of(job).filter(|_| self.dedupes),
             job: delivery.job,
             body_hash: delivery.body_hash,
             note: delivery.not_understood,
@@ -330,13 +339,13 @@ impl IntakeTasks {
         let (privacy, waiting_requests) = Lane::new();
         let (others, waiting) = Lane::new();
         let (committed, waiting_jobs) = mpsc::channel(MAX_COMMITTED);
-        let own = db.apart(CONNECTIONS);
+        let own = db.apart(CONNECTIONS, STATEMENT_DEADLINE);
         let writer = BatchWriter {
             db: own.as_ref().unwrap_or(db).clone(),
             bus: bus.clone(),
             clock: parts.clock.clone(),
             keys: parts.keys.clone(),
-            dedupe_ttl: parts.config.dedupe.then_some(parts.config.dedupe_ttl),
+            dedupe_ttl: parts.config.dedupe_ttl,
             committed,
             outage: Outage::default(),
         };
@@ -350,6 +359,7 @@ impl IntakeTasks {
         let notifier = task::spawn("notifier", notify(bus.clone(), db.clone(), waiting_jobs));
         let intake = Intake {
             lanes: Some(Lanes { privacy, others }),
+            dedupes: parts.config.dedupe,
             budget: Arc::new(Semaphore::new(WAITING_KIB)),
         };
         let tasks = IntakeTasks {
@@ -382,6 +392,7 @@ impl IntakeTasks {
 async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>, most: usize) {
     let mut received = Vec::with_capacity(BATCH);
     let mut turns = Turns::default();
+    let most_in_batch = Most::new();
     let mut under_way = JoinSet::new();
     let mut is_open = true;
     let left = metrics::gauge!("waybill_intake_waiting");
@@ -403,7 +414,9 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>,
         turns.extend(std::iter::from_fn(|| waiting.try_recv().ok()));
         let leaves = under_way.is_empty() || (turns.len >= ENOUGH && under_way.len() < most);
         if leaves && turns.len > 0 {
-            task::spawn_in(&mut under_way, "batch", writer.clone().store(turns.batch()));
+            let batch = turns.batch(most_in_batch.get());
+            let stores = writer.clone().store(batch, most_in_batch.clone());
+            task::spawn_in(&mut under_way, "batch", stores);
         }
         let count = f64::from(u32::try_from(turns.len + waiting.len()).unwrap_or(u32::MAX));
         left.increment(count - counted);
@@ -420,11 +433,11 @@ struct Turns {
 }
 
 impl Turns {
-    /// The next batch: as many bodies as fit into one transaction, and at least one.
-    fn batch(&mut self) -> Vec<Waiting> {
-        let mut batch = Vec::with_capacity(self.len.min(BATCH));
+    /// The next batch: as many bodies as fit into one transaction, at most `most` and at least one.
+    fn batch(&mut self, most: usize) -> Vec<Waiting> {
+        let mut batch = Vec::with_capacity(self.len.min(most));
         let mut left = BATCH_BYTES;
-        while batch.len() < BATCH
+        while batch.len() < most
             && let Some(size) = self.next().map(|waiting| waiting.job.body.len())
             && (size <= left || batch.is_empty())
         {
@@ -466,13 +479,51 @@ impl Extend<Waiting> for Turns {
     }
 }
 
+/// How many deliveries the next batch of a lane may have. A database that reads a page of its disk for each of them,
+/// because it was started a moment ago, cannot store a large batch in time, however often it is tried.
+struct Most(AtomicUsize);
+
+/// How a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    Yes,
+    /// The database took too long for it.
+    Late,
+    /// For another reason.
+    No,
+}
+
+impl Most {
+    fn new() -> Arc<Self> {
+        Arc::new(Most(AtomicUsize::new(BATCH)))
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Learns from a batch of this size that ended so after this time. After a full one that was stored in time the next
+    /// one may be larger, and far larger if it took less than half of the time.
+    fn learn(&self, size: usize, stored: Stored, took: Duration) {
+        let most = self.get();
+        let next = match stored {
+            // The time of a single one says nothing about the size.
+            Stored::Late if size > 1 => most.min(size / 2),
+            Stored::Yes if size >= most && took < STATEMENT_DEADLINE / 2 => most * 2,
+            Stored::Yes if size >= most => most + (most / 16).max(1),
+            _ => return,
+        };
+        self.0.store(next.min(BATCH), Ordering::Relaxed);
+    }
+}
+
 struct BatchWriter {
     db: Db,
     bus: Bus,
     clock: Clock,
     keys: Arc<Keys>,
-    /// How long ids are remembered; `None`: they are not.
-    dedupe_ttl: Option<Duration>,
+    /// How long ids are remembered.
+    dedupe_ttl: Duration,
     committed: mpsc::Sender<CommittedJob>,
     outage: Outage,
 }
@@ -485,7 +536,7 @@ struct CommittedJob {
 }
 
 impl BatchWriter {
-    async fn store(self: Arc<Self>, mut batch: Vec<Waiting>) {
+    async fn store(self: Arc<Self>, mut batch: Vec<Waiting>, most: Arc<Most>) {
         // A request that no longer waits has already been answered with 503.
         batch.retain(|waiting| !waiting.answer.is_closed());
         if batch.is_empty() {
@@ -498,125 +549,151 @@ impl BatchWriter {
             let is_notified = is_due && self.bus.is_ready(job.queue);
             job.notified_at = is_notified.then_some(notified_at);
         }
-        let begun = Instant::now();
-        let stored = match timeout(STORE_DEADLINE, self.commit_with_retry(&batch)).await {
-            Ok(stored) => stored.map_err(|error| error.to_string()),
-            Err(_) => Err("it took longer than a second".to_owned()),
+        let (begun, size) = (Instant::now(), batch.len());
+        let committed = self.commit_with_retry(&mut batch);
+        let (committed, stored) = match timeout(STORE_DEADLINE, committed).await {
+            Ok(Ok(())) => (Ok(()), Stored::Yes),
+            Ok(Err(error)) if is_late(&error) => (Err(error.to_string()), Stored::Late),
+            Ok(Err(error)) => (Err(error.to_string()), Stored::No),
+            Err(_) => (Err("it took longer than a second".to_owned()), Stored::Late),
         };
-        metrics::histogram!("waybill_intake_commit_seconds").record(begun.elapsed());
-        match stored {
-            Ok(stored) => {
+        let took = begun.elapsed();
+        most.learn(size, stored, took);
+        metrics::histogram!("waybill_intake_commit_seconds").record(took);
+        match committed {
+            Ok(()) => {
                 self.outage.over();
-                self.answer(batch, &stored);
+                let size = u32::try_from(size).unwrap_or(u32::MAX);
+                metrics::histogram!("waybill_intake_batch_size").record(f64::from(size));
             }
-            // When the batch is dropped, all its requests are answered with 503.
+            // When the rest of the batch is dropped, its requests are answered with 503.
             Err(error) => self.outage.begun(&error),
         }
     }
 
-    /// Stores a batch. If its connection turns out to be dead before the commit, nothing is lost,
-    /// and the batch is stored on another one. After the server was away, all idle connections are
-    /// dead, so this may happen several times. One that leads to a server which has become read-only is
-    /// replaced once, because the address may lead to another server by now.
-    async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<Stored> {
+    /// Stores a batch and answers it. If a connection turns out to be dead, nothing is lost, and what is not answered yet
+    /// is stored on another one. After the server was away, all idle connections are dead, so this may happen several
+    /// times. One that leads to a server which has become read-only is replaced once, because the address may lead to
+    /// another server by now.
+    async fn commit_with_retry(&self, batch: &mut Vec<Waiting>) -> sql::Result<()> {
         if self.outage.is_on() && self.db.waiting_for_standby().await? >= MOST_ON_SERVER {
             let why = "too many commits wait for a standby of the server";
             return Err(sql::Error::Protocol(why.into()));
         }
-        let mut stored = self.commit(batch).await;
-        if let Err(Failed::BeforeCommit(error)) = &stored
-            && is_read_only(error)
-        {
-            stored = self.commit(batch).await;
-        }
+        let mut is_replaced = false;
         for _ in 0..MOST_DEAD {
-            match stored {
-                Err(Failed::BeforeCommit(error)) if is_connection_error(&error) => {
-                    stored = self.commit(batch).await;
+            match self.commit(batch).await {
+                Ok(()) => return Ok(()),
+                Err(Failed::Retryable(error)) if is_connection_error(&error) => {}
+                Err(Failed::Retryable(error)) if is_read_only(&error) && !is_replaced => {
+                    is_replaced = true;
                 }
-                other => return other.map_err(Failed::into_inner),
+                Err(Failed::Retryable(error) | Failed::Unknown(error)) => return Err(error),
             }
         }
-        stored.map_err(Failed::into_inner)
+        self.commit(batch).await.map_err(Failed::into_inner)
     }
 
-    /// Stores a batch in one transaction: it remembers the ids, and inserts the jobs of those that
-    /// are new.
-    async fn commit(&self, batch: &[Waiting]) -> Result<Stored, Failed> {
-        let waiting = batch.iter().filter(|_| self.dedupe_ttl.is_some());
-        let first = first_of_each_id(waiting.map(|it| (&it.job, it.body_hash)));
-        let mut tx = self.db.begin().await.map_err(Failed::BeforeCommit)?;
-        let stored = write(
-            &mut tx,
-            batch,
-            &first,
-            self.dedupe_ttl,
-            &self.clock,
-            &self.keys,
-        )
-        .await
-        .map_err(Failed::BeforeCommit)?;
-        tx.commit().await.map_err(Failed::InCommit)?;
-        Ok(stored)
+    /// Stores a batch, and answers each delivery as soon as it is committed. Nearly all deliveries are new, and are stored
+    /// by one statement, where the database can do that. The others are written in a transaction after it.
+    async fn commit(&self, batch: &mut Vec<Waiting>) -> Result<(), Failed> {
+        let first = first_of_each_id(batch.iter());
+        // This may be tried again whatever happened, because it finds out what was stored.
+        let ids = self.store_new(batch, &first).await;
+        let ids = ids.map_err(Failed::Retryable)?;
+        for waiting in std::mem::take(batch) {
+            match verdict_by_id(&waiting, &first, &ids) {
+                Some(verdict) => self.answer(waiting, verdict),
+                None => batch.push(waiting),
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.db.begin().await.map_err(Failed::Retryable)?;
+        let written = write(&mut tx, batch, self.dedupe_ttl, &self.clock, &self.keys);
+        let (new, held) = written.await.map_err(Failed::Retryable)?;
+        tx.commit().await.map_err(Failed::Unknown)?;
+        for waiting in batch.drain(..) {
+            let verdict = match waiting.job.id {
+                id if new.contains(&id) => Verdict::Accepted,
+                id if held.contains(&id) => Verdict::Held,
+                _ => Verdict::Duplicate,
+            };
+            self.answer(waiting, verdict);
+        }
+        Ok(())
     }
 
-    fn answer(&self, batch: Vec<Waiting>, stored: &Stored) {
-        metrics::histogram!("waybill_intake_batch_size")
-            .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
-        for Waiting { job, answer, .. } in batch {
-            if !stored.fresh.contains(&job.id) {
-                let _ = answer.send(if stored.held.contains(&job.id) {
-                    Verdict::Held
-                } else {
-                    Verdict::Duplicate
-                });
-                continue;
-            }
-            let _ = answer.send(Verdict::Accepted);
-            if job.notified_at.is_some() {
-                let job_ref = JobRef {
-                    job: job.id,
-                    traceparent: job.traceparent,
-                };
-                let NewJob { queue, kind, .. } = job;
-                // If the channel is full, the bus has not worked for long, and the sweep finds the
-                // job.
-                let _ = self.committed.try_send(CommittedJob {
-                    job_ref,
-                    queue,
-                    kind,
-                });
-            }
+    /// Stores those deliveries of a batch that are the first ones of their ids, if their ids are new and they need
+    /// nothing but that.
+    async fn store_new(&self, batch: &[Waiting], first: &Firsts) -> sql::Result<Remembered> {
+        let is_plain = |it: &&Waiting| it.job.queue != Queue::Privacy && it.note.is_none();
+        let is_first = |it: &&Waiting| {
+            let first = it.id.and_then(|id| first.get(&id));
+            first.is_some_and(|first| first.job == it.job.id)
+        };
+        let plain = batch.iter().filter(is_plain).filter(is_first);
+        let mut new: Vec<(Claim, &NewJob)> = plain
+            .filter_map(|it| Some((claim(it.id?, it.job.id, it.body_hash), &it.job)))
+            .collect();
+        new.sort_unstable_by_key(|(claim, _)| *claim);
+        let (now, ttl) = (self.clock.now(), self.dedupe_ttl);
+        webhook_ids::store_new(&self.db, &new, now, ttl).await
+    }
+
+    /// Answers a delivery, and has workers notified of its job if it is a new one.
+    fn answer(&self, waiting: Waiting, verdict: Verdict) {
+        let Waiting { job, answer, .. } = waiting;
+        let _ = answer.send(verdict);
+        if verdict == Verdict::Accepted && job.notified_at.is_some() {
+            let job_ref = JobRef {
+                job: job.id,
+                traceparent: job.traceparent,
+            };
+            let NewJob { queue, kind, .. } = job;
+            // If the channel is full, the bus has not worked for long, and the sweep finds the
+            // job.
+            let _ = self.committed.try_send(CommittedJob {
+                job_ref,
+                queue,
+                kind,
+            });
         }
     }
 }
 
 enum Failed {
-    BeforeCommit(sql::Error),
+    /// It may be tried again.
+    Retryable(sql::Error),
     /// The outcome of the commit is not known. When the sender tries again, it is a duplicate or
     /// accepted.
-    InCommit(sql::Error),
+    Unknown(sql::Error),
 }
 
 impl Failed {
     fn into_inner(self) -> sql::Error {
         match self {
-            Failed::BeforeCommit(error) | Failed::InCommit(error) => error,
+            Failed::Retryable(error) | Failed::Unknown(error) => error,
         }
     }
 }
 
 /// The sorted ids of deliveries, each with the one that brought it first.
-fn first_of_each_id<'a>(
-    deliveries: impl Iterator<Item = (&'a NewJob, Option<BodyHash>)>,
-) -> BTreeMap<DeliveryId, First> {
-    let mut first = BTreeMap::new();
-    for (job, body) in deliveries {
-        if let Some(id) = id_of(job) {
-            first.entry(id).or_insert(First { job: job.id, body });
+type Firsts = BTreeMap<DeliveryId, First>;
+
+fn first_of_each_id<'a>(deliveries: impl Iterator<Item = &'a Waiting>) -> Firsts {
+    let mut firsts = Firsts::new();
+    for Waiting {
+        id, job, body_hash, ..
+    } in deliveries
+    {
+        if let Some(id) = id {
+            let (job, body) = (job.id, *body_hash);
+            firsts.entry(*id).or_insert(First { job, body });
         }
     }
-    first
+    firsts
 }
 
 fn id_of(job: &NewJob) -> Option<DeliveryId> {
@@ -626,39 +703,42 @@ fn id_of(job: &NewJob) -> Option<DeliveryId> {
     Some(DeliveryId::new(job.source, sender, id))
 }
 
-fn claims(first: &BTreeMap<DeliveryId, First>) -> Vec<Claim> {
-    let claim = |(&id, &First { job, body }): (&DeliveryId, &First)| Claim { id, job, body };
-    first.iter().map(claim).collect()
+fn claim(id: DeliveryId, job: JobId, body: Option<BodyHash>) -> Claim {
+    Claim { id, job, body }
 }
 
-/// The jobs that a batch has inserted.
-struct Stored {
-    fresh: HashSet<JobId>,
-    held: HashSet<JobId>,
+fn claims(first: &Firsts) -> Vec<Claim> {
+    let of_first = |(id, first): (&DeliveryId, &First)| claim(*id, first.job, first.body);
+    first.iter().map(of_first).collect()
 }
 
-/// Writes a batch.
+/// The verdict on a delivery whose id was stored or is known. `None`: it is still to be written, because it has no id,
+/// nothing is known of its id, or it has another body than the first one with its id.
+fn verdict_by_id(waiting: &Waiting, first: &Firsts, ids: &Remembered) -> Option<Verdict> {
+    if ids.fresh.contains(&waiting.job.id) {
+        return Some(Verdict::Accepted);
+    }
+    let id = waiting.id?;
+    let in_batch = || first.get(&id).filter(|it| ids.fresh.contains(&it.job));
+    let known = ids.known.get(&id).or_else(in_batch)?;
+    (!is_of_another_body(waiting, *known)).then_some(Verdict::Duplicate)
+}
+
+/// Writes deliveries, and returns the jobs of those that are new, and of those that are kept for an operator.
 async fn write(
     tx: &mut sql::Tx,
     batch: &[Waiting],
-    first: &BTreeMap<DeliveryId, First>,
-    ttl: Option<Duration>,
+    ttl: Duration,
     clock: &Clock,
     keys: &Keys,
-) -> sql::Result<Stored> {
-    let (fresh, held) = match ttl {
-        Some(ttl) => {
-            let ids = webhook_ids::remember(tx, &claims(first), clock.now(), ttl).await?;
-            let others = of_another_body(batch, first, &ids);
-            (ids.fresh, remember_held(tx, others, clock, ttl).await?)
-        }
-        None => (HashSet::new(), Vec::new()),
-    };
-    let new: Vec<&NewJob> = batch
-        .iter()
-        .map(|waiting| &waiting.job)
-        .filter(|job| ttl.is_none() || job.external_id.is_none() || fresh.contains(&job.id))
-        .collect();
+) -> sql::Result<(HashSet<JobId>, HashSet<JobId>)> {
+    let first = first_of_each_id(batch.iter());
+    let ids = webhook_ids::remember(tx, &claims(&first), clock.now(), ttl).await?;
+    let others = of_another_body(batch, &first, &ids);
+    let held = remember_held(tx, others, clock, ttl).await?;
+    let is_new = |it: &&Waiting| it.id.is_none() || ids.fresh.contains(&it.job.id);
+    let new = batch.iter().filter(is_new).map(|waiting| &waiting.job);
+    let new: Vec<&NewJob> = new.collect();
     let kept: Vec<&NewJob> = new.iter().copied().chain(&held).collect();
     jobs::insert(tx, &kept).await?;
     for waiting in batch {
@@ -669,30 +749,29 @@ async fn write(
     for job in &held {
         jobs::note(tx, job.id, OTHER_BODY).await?;
     }
+    let ids_of = |jobs: &[&NewJob]| jobs.iter().map(|job| job.id).collect();
+    let written = (ids_of(&new), ids_of(&held.iter().collect::<Vec<_>>()));
     let requests = kept.into_iter().filter(|job| job.queue == Queue::Privacy);
     privacy_requests::open(tx, keys, audit::STOREFRONT, &requests.collect::<Vec<_>>()).await?;
-    Ok(Stored {
-        fresh: new.iter().map(|job| job.id).collect(),
-        held: held.iter().map(|job| job.id).collect(),
-    })
+    Ok(written)
+}
+
+/// Whether a delivery has another body than the first one with its id, and would have an effect. One of which nothing is made
+/// has none, whatever its body says.
+fn is_of_another_body(waiting: &Waiting, first: First) -> bool {
+    let bodies = waiting.body_hash.zip(first.body);
+    waiting.job.state == State::Ready && bodies.is_some_and(|(body, first)| body != first)
 }
 
 /// The deliveries whose id came before with another body, as jobs that wait for an operator. Their own ids hold the hash
 /// of the body, so that each of them is kept once. The erasure of a shop keeps the time until which it is held, so
 /// that it is held as well when an operator requeues it.
-fn of_another_body(
-    batch: &[Waiting],
-    first: &BTreeMap<DeliveryId, First>,
-    ids: &Remembered,
-) -> Vec<NewJob> {
+fn of_another_body(batch: &[Waiting], first: &Firsts, ids: &Remembered) -> Vec<NewJob> {
     let other = |waiting: &Waiting| {
-        // One of which nothing is made has no effect, whatever its body says.
-        let is_ready = waiting.job.state == State::Ready;
-        let id = id_of(&waiting.job).filter(|_| is_ready)?;
-        let body = waiting.body_hash?;
-        let first = ids.known.get(&id).or_else(|| first.get(&id))?.body?;
-        let external_id = waiting.job.external_id.as_deref()?;
-        (first != body).then(|| NewJob {
+        let id = waiting.id?;
+        let first = ids.known.get(&id).or_else(|| first.get(&id))?;
+        let (external_id, body) = (waiting.job.external_id.as_deref()?, waiting.body_hash?);
+        is_of_another_body(waiting, *first).then(|| NewJob {
             external_id: Some(format!("{external_id}/{}", body.to_hex())),
             state: State::Dead,
             notified_at: None,
@@ -712,8 +791,15 @@ async fn remember_held(
     if others.is_empty() {
         return Ok(others);
     }
-    let first = first_of_each_id(others.iter().map(|job| (job, None)));
-    let ids = webhook_ids::remember(tx, &claims(&first), clock.now(), ttl).await?;
+    let mut first = Firsts::new();
+    for job in &others {
+        if let Some(id) = id_of(job) {
+            let (job, body) = (job.id, None);
+            first.entry(id).or_insert(First { job, body });
+        }
+    }
+    let claims = claims(&first);
+    let ids = webhook_ids::remember(tx, &claims, clock.now(), ttl).await?;
     others.retain(|job| ids.fresh.contains(&job.id));
     Ok(others)
 }

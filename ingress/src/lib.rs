@@ -40,7 +40,6 @@ use process::Parts;
 use process::clients::Clients;
 use process::journal::Journal;
 use process::measures::Measures;
-use providers::endpoints::Sender;
 use providers::identity::Identity;
 use server::client_address::Unnamed;
 use server::deliveries::{LOOK_AGAIN, Live};
@@ -83,9 +82,6 @@ pub struct App {
     pub clients: Clients,
     /// The description of the API, made when somebody asks for it for the first time.
     description: OnceLock<Description>,
-    /// Sends test events to endpoints. Made for the first of them, because it reads the machine's
-    /// certificates.
-    endpoints: OnceLock<Sender>,
     pub unnamed_proxy: Unnamed,
     pub refusals: Refusals,
     pub not_understood: NotUnderstood,
@@ -113,7 +109,6 @@ impl App {
             validations: Validations::default(),
             clients,
             description: OnceLock::new(),
-            endpoints: OnceLock::new(),
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),
             not_understood: NotUnderstood::default(),
@@ -140,11 +135,6 @@ impl App {
     pub fn description(&self) -> &Description {
         let new = || Description::new(&self.config.public_url, &self.config.amqp_prefix);
         self.description.get_or_init(new)
-    }
-
-    pub fn endpoints(&self) -> &Sender {
-        self.endpoints
-            .get_or_init(|| Sender::new(self.config.endpoints.clone()))
     }
 
     /// What flows need beside a transaction.

@@ -168,7 +168,7 @@ def seed(waybill):
 
     def created():
         events = json.loads(waybill.command("events", "list", "--type", "order.created", "--limit", "100"))
-        events = events["events"] if isinstance(events, dict) else events
+        events = events["items"]
         return events if len(events) == 32 else None
 
     events = eventually("the orders are there", created)

@@ -23,11 +23,28 @@ read_arguments() {
   done
 }
 
+# find_machine: says for which machine the binary is, in `machine` as `uname -m` names it and in `architecture` as
+# Debian does, and with which programs to `strip` and to `run` it here.
+find_machine() {
+  local elf
+  elf=$(od -An -tx1 -j18 -N1 "$binaries/waybill")
+  case $elf in
+    *3e) machine=x86_64 architecture=amd64 ;;
+    *b7) machine=aarch64 architecture=arm64 ;;
+    *) die "$binaries/waybill is neither for x86_64 nor for aarch64" ;;
+  esac
+  strip=strip run=()
+  if [[ $machine != "$(uname -m)" ]]; then
+    strip=$machine-linux-gnu-strip run=("qemu-$machine" -L "/usr/$machine-linux-gnu")
+  fi
+  command -v "$strip" >/dev/null || die "needs $strip (Debian package binutils, or binutils-aarch64-linux-gnu)"
+}
+
 # prepare: checks that there is something to package, and sets `version`, SOURCE_DATE_EPOCH and `tree`, a folder that
-# is removed at the end.
+# is removed at the end, besides what find_machine sets.
 prepare() {
-  command -v strip >/dev/null || die "needs strip (Debian package binutils)"
   [[ -x $binaries/waybill ]] || die "$binaries/waybill is not there: cargo build --release"
+  find_machine
   version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
   [[ -n $version ]] || die "Cargo.toml has no version"
   export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
@@ -40,7 +57,7 @@ prepare() {
 strip_into() {
   local part
   install -d -m 0755 "$1"
-  strip --strip-all -o "$1/waybill" "$binaries/waybill"
+  "$strip" --strip-all -o "$1/waybill" "$binaries/waybill"
   chmod 0755 "$1/waybill"
   for part in "${parts[@]}"; do ln --symbolic waybill "$1/$part"; done
 }

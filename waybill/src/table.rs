@@ -91,7 +91,10 @@ impl<L: List> Listed<L> {
             print(&format!("\n{note}\n"))?;
         }
         match shown.next {
-            Some(next) => print(&format!("\nThe next page: the same with\n--after {next}\n")),
+            Some(next) => print(&format!(
+                "\nThe next page: the same with\n--after={}\n",
+                lists::shown::quoted(&next)
+            )),
             None => Ok(()),
         }
     }

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::Outlet;
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
 use store::audit::{self, By};
-use store::broker_cursor;
+use store::broker;
 use store::sql;
 use store::{
     checkouts, confirmed_tokens, console_sessions, deliveries, device_code_requests, device_codes,
@@ -205,11 +204,7 @@ impl Worker {
         let old = now.minus(config.event_retention);
         let published = || async move {
             // An event that the broker does not have yet is kept.
-            let up_to = match config.outlet() {
-                Outlet::Broker => broker_cursor::position(db).await?,
-                Outlet::Database => i64::MAX,
-            };
-            events::forget(db, old, up_to, most).await
+            events::forget(db, old, broker::not_owed(db).await?, most).await
         };
         round.chunks("events", published).await;
         let old = now.minus(checkouts::KEPT);

@@ -28,6 +28,7 @@ mod failure;
 mod handlers;
 mod heartbeat;
 mod housekeeping;
+mod lease;
 pub mod mail;
 mod pauses;
 mod pending;

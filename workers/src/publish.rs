@@ -1,10 +1,11 @@
 //! Sends events to the broker: each event at least once, and the events of one object in their
-//! sequence. Every worker process runs this task, but only the one that holds the lease `events`
+//! sequence. Every worker process runs this task, but only the one that holds the lease [`EVENTS`]
 //! sends; the others wait for the lease.
 //!
 //! Events are sent in the sequence of their positions, up to the head (`store::event_head`), and one cursor says up to
-//! which of them the broker has all (`store::broker_cursor`). No event is written again when it is sent: with a mark of its
-//! own it would be, and with it all its entries in indices.
+//! which of them the broker has all: that of the broker's row among the endpoints (`store::broker`). No event is written
+//! again when it is sent: with a mark of its own it would be, and with it all its entries in indices. While an operator has
+//! paused the broker's endpoint nothing is sent.
 //!
 //! A receiver that ignores repeats gets the events of an object in the sequence in which they
 //! happened. For this, the next event of an object is sent only after the broker has confirmed the
@@ -16,43 +17,46 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bus::Published;
+use domain::endpoint::State;
 use domain::envelope::Envelope;
 use platform::backoff::Backoff;
 use platform::crash_point::{self, Point};
-use store::broker_cursor::{self, NO_BROKER};
-use store::{event_head, events, leases};
-use tokio::time::Instant;
+use store::endpoints::Endpoint;
+use store::leases::EVENTS;
+use store::{broker, event_head, events};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::Worker;
+use crate::failure::storable;
+use crate::lease::Lease;
 
-const LEASE: &str = "events";
 /// How long the lease lasts. Events wait for at most this time when the process that publishes
 /// them is killed.
 const LEASE_LENGTH: Duration = Duration::from_secs(10);
-const RENEW_AFTER: Duration = Duration::from_secs(3);
 /// The pause between two tries to get the lease while another process holds it.
 const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long it waits for more events, so that many are sent together.
 const GATHERING: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How soon it is seen that an operator has resumed the broker's endpoint.
+const WHILE_PAUSED: Duration = Duration::from_secs(1);
 /// How many events are read at a time.
 const BATCH: i64 = 500;
 /// How many events of one object are sent in a batch. An object with many events needs a round for each.
 const ROUNDS: usize = 20;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
-    if worker.parts.bus.is_local() {
-        if let Err(error) = broker_cursor::end(&worker.parts.db).await {
-            tracing::debug!(%error, "a broker that is added now may get events of before");
+    let Some(url) = worker.parts.bus.events_address() else {
+        if let Err(error) = broker::end(&worker.parts.db, worker.parts.clock.now()).await {
+            tracing::debug!(%error, "RabbitMQ stays among the endpoints");
         }
         return;
-    }
-    let mut publisher = Publisher::new(worker);
+    };
+    let mut publisher = Publisher::new(worker, url);
     while !shutdown.is_cancelled() && publisher.worker.may_work(&shutdown).await {
         let pause = publisher.turn().await;
         let next = async {
@@ -71,16 +75,14 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => {}
         }
     }
-    if let Err(error) = publisher.let_go().await {
-        tracing::debug!(%error, "the lease to publish events ends by itself");
-    }
+    publisher.lease.let_go(&publisher.worker.parts).await;
 }
 
 struct Publisher {
     worker: Arc<Worker>,
-    holder: Uuid,
-    /// When this process last renewed the lease. `None`: it does not hold the lease.
-    renewed_at: Option<Instant>,
+    /// The address of the broker's endpoint.
+    url: String,
+    lease: Lease,
     /// The cursor as this process has seen it last.
     cursor: Option<i64>,
     /// The events after the cursor that the broker has confirmed all the same, to this process, by their positions.
@@ -103,14 +105,16 @@ enum Turn {
     Away,
     /// Another process holds the lease and publishes.
     NotOurs,
+    /// An operator has paused the broker's endpoint.
+    Paused,
 }
 
 impl Publisher {
-    fn new(worker: Arc<Worker>) -> Self {
+    fn new(worker: Arc<Worker>, url: String) -> Self {
         Publisher {
-            holder: worker.parts.clock.id(),
+            lease: Lease::new(&worker.parts, EVENTS, LEASE_LENGTH),
             worker,
-            renewed_at: None,
+            url,
             cursor: None,
             confirmed: BTreeMap::new(),
             batch: BATCH,
@@ -139,6 +143,7 @@ impl Publisher {
             }
             // The bus has already logged this failure.
             Ok(Turn::Away) => PAUSE,
+            Ok(Turn::Paused) => WHILE_PAUSED,
             Ok(Turn::NotOurs) => WAIT_FOR_LEASE,
             Err(error) => {
                 if !self.is_failing {
@@ -158,20 +163,33 @@ impl Publisher {
         let worker = self.worker.clone();
         let db = &worker.parts.db;
         if self.cursor.is_none() {
-            // It gets what happens from now on, also if it cannot be reached yet.
-            self.cursor().await?;
+            self.cursor = broker::find(db).await?.map(|it| it.position);
         }
         if !worker.parts.bus.is_up() {
-            self.let_go().await?;
+            if self.lease.is_held() {
+                broker::failed(db, "it cannot be reached", worker.parts.clock.now()).await?;
+            }
+            self.lease.let_go(&worker.parts).await;
             return Ok(Turn::Away);
         }
-        if !self.hold().await? {
+        let was_ours = self.lease.is_held();
+        if !self.lease.hold(&worker.parts).await? {
             return Ok(Turn::NotOurs);
         }
-        let cursor = self.cursor().await?;
+        if !was_ours {
+            tracing::info!("publishing events");
+        }
+        let endpoint = self.endpoint().await?;
+        if endpoint.state != State::Active {
+            return Ok(Turn::Paused);
+        }
+        let cursor = endpoint.position;
         self.confirmed = self.confirmed.split_off(&(cursor + 1));
         let head = event_head::newest_after(db, cursor).await?;
         if head <= cursor {
+            if endpoint.failing_since.is_some() {
+                broker::recovered(db, worker.parts.clock.now()).await?;
+            }
             return Ok(Turn::Done);
         }
         let events = events::after(db, cursor, head, self.batch).await?;
@@ -188,9 +206,11 @@ impl Publisher {
         if let Some(last) = batch.events.iter().take_while(is_confirmed).last() {
             // The cursor is moved even if this process has lost the lease meanwhile, because the
             // broker has confirmed the events.
-            broker_cursor::advance(db, last.position).await?;
+            broker::advance(db, last.position, worker.parts.clock.now()).await?;
+            self.cursor = Some(last.position);
         }
         if let Some(error) = failure {
+            broker::failed(db, &storable(&error), worker.parts.clock.now()).await?;
             return Err(error);
         }
         Ok(if is_full || is_cut {
@@ -200,21 +220,20 @@ impl Publisher {
         })
     }
 
-    /// The cursor. Where there was no broker so far, it begins at the head. Where a worker without a broker was started beside
-    /// this one, it goes on where it was.
-    async fn cursor(&mut self) -> Result<i64> {
-        let db = &self.worker.parts.db;
-        let mut cursor = broker_cursor::position(db).await?;
-        if cursor == NO_BROKER {
-            let has = match self.cursor {
-                Some(seen) => seen,
-                None => event_head::newest(db).await?,
-            };
-            broker_cursor::begin(db, has).await?;
-            cursor = broker_cursor::position(db).await?;
-        }
-        self.cursor = Some(cursor);
-        Ok(cursor)
+    /// The broker's endpoint. Where a worker without a broker was started beside this one, which removes it, it goes on
+    /// where it was.
+    async fn endpoint(&mut self) -> Result<Endpoint> {
+        let parts = &self.worker.parts;
+        let found = broker::find(&parts.db).await?;
+        let endpoint = if let Some(endpoint) = found {
+            endpoint
+        } else {
+            broker::begin(&parts.db, &self.url, self.cursor, parts.clock.now()).await?;
+            let begun = broker::find(&parts.db).await?;
+            begun.context("the endpoint of RabbitMQ was removed")?
+        };
+        self.cursor = Some(endpoint.position);
+        Ok(endpoint)
     }
 
     /// Sends round after round, and stops after a round of which not all events were confirmed.
@@ -231,30 +250,6 @@ impl Publisher {
             }
         }
         all
-    }
-
-    /// Renews the lease or tries to get it, and returns whether this process holds it.
-    async fn hold(&mut self) -> Result<bool> {
-        if self.renewed_at.is_some_and(|at| at.elapsed() < RENEW_AFTER) {
-            return Ok(true);
-        }
-        let parts = &self.worker.parts;
-        let asked_at = Instant::now();
-        let now = parts.clock.now();
-        let until = now.plus(LEASE_LENGTH);
-        let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
-        if ours && self.renewed_at.is_none() {
-            tracing::info!("publishing events");
-        }
-        self.renewed_at = ours.then_some(asked_at);
-        Ok(ours)
-    }
-
-    async fn let_go(&mut self) -> Result<()> {
-        if self.renewed_at.take().is_some() {
-            leases::release(&self.worker.parts.db, LEASE, self.holder).await?;
-        }
-        Ok(())
     }
 }
 

@@ -22,13 +22,13 @@ use domain::job::{JobId, Kind};
 use domain::time::Timestamp;
 use futures_util::{StreamExt as _, stream};
 use platform::crash_point::{self, Point};
+use store::jobs;
 use store::jobs::missed::{self, DueJob, Look};
-use store::{jobs, leases};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::Worker;
+use crate::lease::Lease;
 
 /// The pause between two rounds while there is something to do, the shortest one when there is not, and
 /// by how much that one is longer unless messages come to this worker.
@@ -49,20 +49,17 @@ const LOST_AFTER: Duration = Duration::from_secs(3);
 const LOST_AT_LATEST: Duration = Duration::from_secs(30);
 /// If the time of a notification is this far in the future, a wrong clock has written it.
 const WRONG_CLOCK: Duration = Duration::from_mins(1);
-/// How long the lease is held, and with how much left of that it is renewed.
-const LEASE: Duration = Duration::from_secs(3);
-const RENEWED: Duration = Duration::from_secs(2);
+const LEASE_LENGTH: Duration = Duration::from_secs(3);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
+    // A version that knows other kinds has a sweep of its own.
+    let lease = format!(
+        "sweep of {} kinds of {}",
+        Kind::of_queue(worker.queue).count(),
+        worker.queue
+    );
     let mut sweep = Sweep {
-        // A version that knows other kinds has a sweep of its own.
-        lease: format!(
-            "sweep of {} kinds of {}",
-            Kind::of_queue(worker.queue).count(),
-            worker.queue
-        ),
-        holder: worker.parts.clock.id(),
-        held: None,
+        lease: Lease::new(&worker.parts, lease, LEASE_LENGTH),
         started_at: worker.parts.clock.now(),
         turns: HashMap::new(),
         first: 0,
@@ -90,7 +87,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
                 }
                 down = true;
                 // Another worker may be able to do it.
-                sweep.end().await;
+                sweep.lease.let_go(&sweep.worker.parts).await;
             }
         }
         tokio::select! {
@@ -99,16 +96,13 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => {}
         }
     }
-    sweep.end().await;
+    sweep.lease.let_go(&sweep.worker.parts).await;
 }
 
 /// The sweep of one worker.
 struct Sweep {
     worker: Arc<Worker>,
-    lease: String,
-    holder: Uuid,
-    /// The time until which we hold the lease.
-    held: Option<Instant>,
+    lease: Lease,
     started_at: Timestamp,
     /// The shop that had the last turn, by the name of the kind.
     turns: HashMap<String, String>,
@@ -165,32 +159,10 @@ impl Sweep {
         }
     }
 
-    /// Takes or renews the lease. Within one process there is nobody else.
+    /// Whether this process holds the lease. Within one process there is nobody else.
     async fn is_ours(&mut self) -> Result<bool> {
         let parts = &self.worker.parts;
-        if parts.bus.is_local() {
-            return Ok(true);
-        }
-        let begun = Instant::now();
-        if self.held.is_some_and(|until| begun + RENEWED < until) {
-            return Ok(true);
-        }
-        let now = parts.clock.now();
-        if self.held.is_none() && leases::is_held(&parts.db, &self.lease, now).await? {
-            return Ok(false);
-        }
-        let taken = leases::take(&parts.db, &self.lease, self.holder, now, now.plus(LEASE));
-        self.held = taken.await?.then_some(begun + LEASE);
-        Ok(self.held.is_some())
-    }
-
-    async fn end(&mut self) {
-        if self.held.take().is_some()
-            && let Err(error) =
-                leases::release(&self.worker.parts.db, &self.lease, self.holder).await
-        {
-            tracing::debug!(%error, "the lease of the sweep ends by itself");
-        }
+        Ok(parts.bus.is_local() || self.lease.hold(parts).await?)
     }
 
     /// Notifies workers of jobs that wait, as many as there is room for in the queue. Of calls at most

@@ -1,6 +1,6 @@
 //! Sends events to the endpoints of the merchant's own systems as webhooks.
 //!
-//! One process does it for all, the one that holds the lease [`LEASE`]; the others wait for the
+//! One process does it for all, the one that holds the lease [`WEBHOOKS`]; the others wait for the
 //! lease. Each endpoint has a task of its own, so that a slow one delays no other. A task reads the
 //! events after the endpoint's cursor in waves, sends up to [`AT_ONCE`] of them at a time, those of
 //! one object one after the other, and then commits what became of the wave in one transaction: the
@@ -22,10 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use bytes::Bytes;
 use domain::endpoint::{Secret, State};
 use domain::envelope::Envelope;
-use domain::job::{self, Internal, Kind, Queue};
+use domain::job::{Internal, Kind, Queue};
 use domain::time::Timestamp;
 use flows::outbox::JobNotification;
 use futures_util::{StreamExt, stream};
@@ -37,7 +36,7 @@ use store::endpoints::{self, Endpoint, MOST_WAITING, Object, Waiting};
 use store::event_head;
 use store::events;
 use store::jobs::{self, NewJob};
-use store::leases::{self, WEBHOOKS as LEASE};
+use store::leases::WEBHOOKS;
 use store::sql::Tx;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -48,10 +47,10 @@ use uuid::Uuid;
 use crate::Worker;
 use crate::failure::storable;
 use crate::handlers::webhooks::{self as handler, Body};
+use crate::lease::Lease;
 
 /// Webhooks wait for at most this time when the process that sends them is killed.
 const LEASE_LENGTH: Duration = Duration::from_secs(10);
-const RENEW_AFTER: Duration = Duration::from_secs(3);
 /// The pause between two tries to get the lease while another process holds it.
 const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -88,18 +87,14 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => {}
         }
     }
-    if let Err(error) = sending.end().await {
-        tracing::debug!(%error, "the lease to send webhooks ends by itself");
-    }
+    sending.end().await;
 }
 
 /// The process that sends webhooks.
 struct Sending {
     worker: Arc<Worker>,
     shutdown: CancellationToken,
-    holder: Uuid,
-    /// When this process last renewed the lease. `None`: it does not hold the lease.
-    renewed_at: Option<Instant>,
+    lease: Lease,
     /// The tasks that send, by endpoint.
     tasks: BTreeMap<Uuid, Task>,
     /// The endpoints that accepted nothing of their last wave.
@@ -116,10 +111,9 @@ struct Sending {
 impl Sending {
     fn new(worker: Arc<Worker>, shutdown: CancellationToken) -> Self {
         Sending {
-            holder: worker.parts.clock.id(),
+            lease: Lease::new(&worker.parts, WEBHOOKS, LEASE_LENGTH),
             worker,
             shutdown,
-            renewed_at: None,
             tasks: BTreeMap::new(),
             rests: HashMap::new(),
             seen: None,
@@ -176,7 +170,7 @@ impl Sending {
             return Ok(true);
         }
         let looked_at = Instant::now();
-        let endpoints = endpoints::list(db).await?;
+        let endpoints = endpoints::of_webhooks(db).await?;
         for (id, task) in &self.tasks {
             if !endpoints.iter().any(|it| it.id == *id && task.suits(it)) {
                 task.stop.cancel();
@@ -235,17 +229,9 @@ impl Sending {
         }
     }
 
-    /// Renews the lease or tries to get it, and returns whether this process holds it.
+    /// Whether this process holds the lease. When another one does, what it sends is ended.
     async fn hold(&mut self) -> Result<bool> {
-        if self.renewed_at.is_some_and(|at| at.elapsed() < RENEW_AFTER) {
-            return Ok(true);
-        }
-        let parts = &self.worker.parts;
-        let asked_at = Instant::now();
-        let now = parts.clock.now();
-        let until = now.plus(LEASE_LENGTH);
-        let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
-        self.renewed_at = ours.then_some(asked_at);
+        let ours = self.lease.hold(&self.worker.parts).await?;
         if !ours {
             for ended in std::mem::take(&mut self.tasks).into_values() {
                 ended.task.abort();
@@ -254,15 +240,12 @@ impl Sending {
         Ok(ours)
     }
 
-    async fn end(&mut self) -> Result<()> {
+    async fn end(&mut self) {
         for ended in std::mem::take(&mut self.tasks).into_values() {
             // A task that panicked has said so.
             let _ = ended.task.await;
         }
-        if self.renewed_at.take().is_some() {
-            leases::release(&self.worker.parts.db, LEASE, self.holder).await?;
-        }
-        Ok(())
+        self.lease.let_go(&self.worker.parts).await;
     }
 }
 
@@ -512,28 +495,16 @@ impl Worker {
             if is_due {
                 notifications.push(handler::notification(job_id));
             }
+            let body = serde_json::to_vec(&Body {
+                endpoint_id: endpoint.id,
+                event_id: event.id,
+            })?;
             jobs.push(NewJob {
-                id: job_id,
-                queue: kind.queue(),
-                kind: kind.to_string(),
-                source: kind.row().source,
                 shop: event.shop.clone(),
-                external_id: None,
                 object_id: Some(event.object_id.clone()),
-                subject: None,
-                api_version: None,
-                connection: None,
-                body: Bytes::from(serde_json::to_vec(&Body {
-                    endpoint_id: endpoint.id,
-                    event_id: event.id,
-                })?),
-                state: job::State::Ready,
                 run_at,
                 notified_at: is_due.then_some(now),
-                deadline_at: None,
-                trace: None,
-                traceparent: None,
-                created_at: now,
+                ..NewJob::of(kind, job_id, body, now)
             });
             waiting.push(Waiting {
                 position: event.position,

@@ -79,6 +79,14 @@ impl Bus {
         matches!(self, Bus::Local(bus) if !bus.is_apart())
     }
 
+    /// Where events are published, in the form in which an endpoint has its address. `None`: there is no broker.
+    pub fn events_address(&self) -> Option<String> {
+        match self {
+            Bus::RabbitMq(bus) => Some(format!("amqp:{}", bus.events_exchange())),
+            Bus::Local(bus) => bus.is_apart().then(|| "amqp:events".to_owned()),
+        }
+    }
+
     /// True when a message would probably get through and would not wait long. When it would not, the
     /// job is left for the sweep, which takes the jobs of all shops by turns.
     pub fn is_ready(&self, queue: Queue) -> bool {

@@ -9,12 +9,16 @@ pub mod connection;
 mod console;
 pub mod database;
 pub mod env_file;
+mod exposure;
 pub mod gone;
+mod identity;
 mod mail;
 mod privacy;
 pub mod private_files;
 mod profiles;
 pub mod protections;
+mod reader;
+mod servers;
 mod settings;
 mod telemetry;
 mod values;
@@ -22,14 +26,11 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use amq_protocol_uri::AMQPUri;
 use ipnet::IpNet;
 use lettre::Address;
-use reqwest::Url;
 
 pub use cleartext::Cleartext;
 pub use connection::{PaymentConnection, StorefrontConnection};
@@ -38,6 +39,9 @@ pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
 pub use settings::{Given, Origin, Readers, SETTINGS, Setting, Settings, Supervisor};
 pub use values::{Values, installation};
+
+use exposure::weakness;
+use reader::{Reader, reads};
 
 use domain::catalogue::Catalogue;
 use domain::job::{Queue, Source};
@@ -49,16 +53,13 @@ use platform::logs::LogFormat;
 use platform::token::Token;
 use providers::endpoints::Allowed;
 use providers::identity::IdentityProvider;
-use providers::{Api, is_loopback};
+use providers::is_loopback;
 use qr::{Level, QrConfig};
 
 /// The signing secrets of `waybill` without arguments. They are public, so a process that other
 /// machines could reach refuses to start with them.
 pub const DEVELOPMENT_STOREFRONT_SECRET: &str = "development-storefront-secret";
 pub const DEVELOPMENT_PAYMENT_SECRET: &str = "development-payment-secret";
-
-/// A signing secret with fewer characters than this could be guessed.
-const SHORT: usize = 16;
 
 /// How the program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,12 +209,6 @@ impl fmt::Display for Mistakes {
             "Every setting, its meaning and its default: `waybill config`."
         )
     }
-}
-
-/// Whether a process reads this setting.
-fn reads(name: &str, mode: Mode) -> bool {
-    let setting = SETTINGS.iter().find(|setting| setting.name == name);
-    setting.is_some_and(|setting| setting.readers.have(mode))
 }
 
 fn days(days: u32) -> Duration {
@@ -439,85 +434,7 @@ pub fn on_this_machine(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// The API of <https://github.com>.
-const GITHUB_API: &str = "https://api.github.com";
-
-/// The address of the API that belongs to the address where people log in. This is GitHub itself,
-/// GitHub Enterprise Cloud with data residency (`acme.ghe.com`), or an Enterprise server.
-fn api_of(url: &str) -> String {
-    match host(url).as_str() {
-        "github.com" => GITHUB_API.to_owned(),
-        host if host.ends_with(".ghe.com") => format!("https://api.{host}"),
-        _ => format!("{url}/api/v3"),
-    }
-}
-
-/// Whether GitHub itself runs the server at this address.
-fn is_githubs_own(url: &str) -> bool {
-    let host = host(url);
-    host == "github.com" || host.ends_with(".ghe.com")
-}
-
-/// The weakness of the weakest of these secrets; `None` if all are strong.
-fn weakness(secrets: &[String]) -> Option<Weakness> {
-    let is_public = |secret: &String| {
-        secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
-    };
-    if secrets.iter().any(is_public) {
-        return Some(Weakness::Public);
-    }
-    let is_short = |secret: &String| secret.len() < SHORT;
-    secrets.iter().any(is_short).then_some(Weakness::Short)
-}
-
-/// The host of a URL, with its port, in lower case.
-fn host(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split('/').next().unwrap_or_default();
-    host.to_ascii_lowercase()
-}
-
-/// Reads settings one by one and collects all mistakes.
-struct Reader<'a> {
-    settings: &'a Settings,
-    mistakes: Vec<String>,
-    cleartext: Vec<Cleartext>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(settings: &'a Settings) -> Self {
-        Reader {
-            mistakes: settings.mistakes().to_vec(),
-            ..Reader::alone(settings)
-        }
-    }
-
-    /// A reader for a single setting. It ignores mistakes in other settings.
-    fn alone(settings: &'a Settings) -> Self {
-        Reader {
-            settings,
-            mistakes: Vec::new(),
-            cleartext: Vec::new(),
-        }
-    }
-
-    /// The same, for settings whose names begin with `prefix` and whose values may be in files. That such
-    /// a file cannot be read is no reason to go on as if they were not set.
-    fn of_files(settings: &'a Settings, prefix: &str) -> Self {
-        Reader {
-            mistakes: settings.unread(prefix),
-            ..Reader::alone(settings)
-        }
-    }
-
-    /// What was read, if no mistake was found.
-    fn finished<T>(self, read: Option<T>) -> Result<T, Mistakes> {
-        match read {
-            Some(read) if self.mistakes.is_empty() => Ok(read),
-            _ => Err(Mistakes(self.mistakes)),
-        }
-    }
-
+impl Reader<'_> {
     fn listen_addr(&mut self) -> Option<SocketAddr> {
         self.parse("LISTEN_ADDR", "an address and port like 127.0.0.1:8000")
     }
@@ -690,116 +607,6 @@ impl<'a> Reader<'a> {
         self.number("LICENSE_GRACE_DAYS", 0, 365).map(days)
     }
 
-    fn wrong(&mut self, name: &str, what: impl fmt::Display) {
-        self.mistakes.push(format!("{name} {what}"));
-    }
-
-    /// The text of a setting; `None` when it has neither a value nor a default.
-    fn text(&mut self, name: &str) -> Option<String> {
-        let value = self.settings.get(name)?;
-        if value.trim().is_empty() {
-            self.wrong(name, "is empty; give it a value or unset it");
-            return None;
-        }
-        Some(value.to_owned())
-    }
-
-    fn parse<T: FromStr>(&mut self, name: &str, expected: &str) -> Option<T> {
-        let text = self.text(name)?;
-        let parsed = text.trim().parse().ok();
-        if parsed.is_none() {
-            self.wrong(name, format_args!("is {text:?}; it must be {expected}"));
-        }
-        parsed
-    }
-
-    fn number(&mut self, name: &str, least: u32, most: u32) -> Option<u32> {
-        let expected = format!("a whole number from {least} to {most}");
-        let number = self.parse(name, &expected)?;
-        if (least..=most).contains(&number) {
-            return Some(number);
-        }
-        self.wrong(name, format_args!("is {number}; it must be {expected}"));
-        None
-    }
-
-    fn flag(&mut self, name: &str) -> Option<bool> {
-        let text = self.text(name)?;
-        match text.trim().to_ascii_lowercase().as_str() {
-            "true" | "1" | "yes" | "on" => Some(true),
-            "false" | "0" | "no" | "off" => Some(false),
-            _ => {
-                self.wrong(name, format_args!("is {text:?}; it must be true or false"));
-                None
-            }
-        }
-    }
-
-    fn url(&mut self, name: &str) -> Option<String> {
-        let text = self.text(name)?;
-        let text = text.trim().trim_end_matches('/');
-        let host = text
-            .strip_prefix("https://")
-            .or_else(|| text.strip_prefix("http://"));
-        let fits = host.is_some_and(|host| {
-            !host.is_empty()
-                && !host.contains(['?', '#', '@'])
-                && !host.contains(char::is_whitespace)
-        });
-        if fits {
-            return Some(text.to_owned());
-        }
-        self.wrong(
-            name,
-            "must be http:// or https:// and a host, without user, query or fragment",
-        );
-        None
-    }
-
-    /// A list for rotation: any of the secrets verifies, the first one is the newest.
-    fn secrets(&mut self, name: &str, mode: Mode, development: &str) -> Option<Vec<String>> {
-        if !reads(name, mode) {
-            return Some(Vec::new());
-        }
-        // Whoever has connections may have no shop and no account without one. Where others can reach the process the
-        // public secret is none.
-        let has_connections = self.settings.get("SECRETS_KEY").is_some();
-        let is_development = mode == Mode::Development;
-        let may_be_none = !is_development || !self.exposures().is_empty();
-        if self.settings.get(name).is_none() && has_connections && may_be_none {
-            return Some(Vec::new());
-        }
-        if self.settings.get(name).is_none() && is_development {
-            return Some(vec![development.to_owned()]);
-        }
-        if self.settings.get(name).is_none() {
-            let what = format_args!(
-                "is missing; set it or {name}_FILE, or set SECRETS_KEY and add connections"
-            );
-            self.wrong(name, what);
-            return None;
-        }
-        let text = self.text(name)?;
-        let secrets: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
-        if secrets.iter().any(String::is_empty) {
-            self.wrong(name, "has an empty secret between its commas");
-            return None;
-        }
-        if secrets.iter().any(|secret| secret.len() < 8) {
-            self.wrong(name, "has a secret of less than 8 characters");
-            return None;
-        }
-        if secrets.len() > 2 {
-            self.wrong(
-                name,
-                "lists more than two secrets, the new one and the former; a shop or an account with a secret of its own \
-                 is a connection: waybill connections add --help",
-            );
-            return None;
-        }
-        Some(secrets)
-    }
-
     pub(crate) fn shops(&mut self) -> Option<Vec<String>> {
         const NAME: &str = "STOREFRONT_SHOPS";
         if self.settings.get(NAME).is_none() {
@@ -840,23 +647,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Names that are separated by commas.
-    fn names(&mut self, name: &str) -> Option<Vec<String>> {
-        if self.settings.get(name).is_none() {
-            return Some(Vec::new());
-        }
-        let text = self.text(name)?;
-        let names: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
-        if names.iter().any(String::is_empty) {
-            self.wrong(
-                name,
-                "has an empty name; it must be names separated by commas",
-            );
-            return None;
-        }
-        Some(names)
-    }
-
     fn return_origins(&mut self, public_url: Option<&str>) -> Option<Origins> {
         const NAME: &str = "CHECKOUT_RETURN_ORIGINS";
         if self.settings.get(NAME).is_none() {
@@ -869,118 +659,6 @@ impl<'a> Reader<'a> {
             self.wrong(NAME, what);
         }
         origins.ok()
-    }
-
-    /// Reads the address and the credential of an API. It needs both; if neither is set, or the process does not read the
-    /// credential, the API is not called.
-    fn api(&mut self, mode: Mode, url: &'static str, token: &'static str) -> Option<Api> {
-        if !reads(token, mode) {
-            return None;
-        }
-        match (self.settings.get(url), self.settings.get(token)) {
-            (None, None) => return None,
-            (Some(_), None) => self.wrong(token, format_args!("is missing; {url} needs it")),
-            (None, Some(_)) => self.wrong(url, format_args!("is missing; {token} is its key")),
-            (Some(_), Some(_)) => {}
-        }
-        let address = self.url(url);
-        let text = self.text(token)?;
-        let text = text.trim();
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            self.wrong(token, "must be printable ASCII without spaces");
-            return None;
-        }
-        let address = address?;
-        self.encrypted_or_allowed(url, &address);
-        Some(Api {
-            url: address,
-            token: Token::new(text),
-            connection: None,
-        })
-    }
-
-    /// Checks an address to which a credential or people's data is sent.
-    fn encrypted_or_allowed(&mut self, setting: &'static str, address: &str) {
-        if address.starts_with("http://")
-            && let Ok(url) = Url::parse(address)
-            && let Some(host) = url.host_str()
-        {
-            self.credential_in_clear(setting, host, "begin it with https://");
-        }
-    }
-
-    /// Reads the identity provider. Without a client id nobody can log in; the other settings are
-    /// checked all the same.
-    fn identity(&mut self) -> Option<IdentityProvider> {
-        let url = self.url("GITHUB_URL");
-        let api_url = self.identity_api(url.as_deref());
-        let has_checksums = match self.settings.get("GITHUB_TOKEN_CHECKSUMS") {
-            Some(_) => self.flag("GITHUB_TOKEN_CHECKSUMS"),
-            None => url.as_deref().map(is_githubs_own),
-        };
-        let takes_unverified = self.flag("GITHUB_UNVERIFIED_EMAILS");
-        if takes_unverified == Some(true) && url.as_deref().is_some_and(is_githubs_own) {
-            let what = "is for an Enterprise server; GitHub itself verifies addresses";
-            self.wrong("GITHUB_UNVERIFIED_EMAILS", what);
-        }
-        let api_version = self.visible("GITHUB_API_VERSION", 40);
-        let mut given = |name| {
-            let is_given = self.settings.get(name).is_some();
-            is_given.then(|| self.visible(name, 255)).flatten()
-        };
-        let client_id = given("GITHUB_CLIENT_ID");
-        let client_secret = given("GITHUB_CLIENT_SECRET");
-        if client_secret.is_some() && self.settings.get("GITHUB_CLIENT_ID").is_none() {
-            let what = "is missing; GITHUB_CLIENT_SECRET is its secret";
-            self.wrong("GITHUB_CLIENT_ID", what);
-        }
-        if client_id.is_some() {
-            self.identity_in_clear(url.as_deref(), api_url.as_deref());
-        }
-        Some(IdentityProvider {
-            url: url?,
-            api_url: api_url?,
-            api_version: api_version?,
-            client_id: client_id?,
-            client_secret: client_secret.map(Token::new),
-            has_checksums: has_checksums?,
-            takes_unverified: takes_unverified?,
-        })
-    }
-
-    /// The API to which tokens and the client secret are sent. It must belong to the provider
-    /// where people log in, so that no other provider gets their tokens.
-    fn identity_api(&mut self, url: Option<&str>) -> Option<String> {
-        const NAME: &str = "GITHUB_API_URL";
-        if self.settings.get(NAME).is_none() {
-            return url.map(api_of);
-        }
-        let api_url = self.url(NAME)?;
-        let is_githubs = host(&api_url) == host(GITHUB_API);
-        if is_githubs && url.is_some_and(|url| host(url) != "github.com") {
-            let what = "is GitHub's own, and GITHUB_URL another provider's: the tokens of one \
-                        would be sent to the other; unset it, and it follows from GITHUB_URL";
-            self.wrong(NAME, what);
-        }
-        if !is_githubs && self.settings.origin("GITHUB_URL") == Origin::Default {
-            let what = "is missing; GITHUB_API_URL is another provider's. For a proxy before \
-                        GitHub's own set it to https://github.com";
-            self.wrong("GITHUB_URL", what);
-        }
-        Some(api_url)
-    }
-
-    /// Checks that neither address sends tokens in clear. If the API's address was derived from
-    /// `GITHUB_URL`, the mistake names that setting.
-    fn identity_in_clear(&mut self, url: Option<&str>, api_url: Option<&str>) {
-        if let Some(url) = url {
-            self.encrypted_or_allowed("GITHUB_URL", url);
-        }
-        if let Some(api_url) = api_url
-            && self.settings.get("GITHUB_API_URL").is_some()
-        {
-            self.encrypted_or_allowed("GITHUB_API_URL", api_url);
-        }
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {
@@ -997,129 +675,6 @@ impl<'a> Reader<'a> {
                 None
             }
         }
-    }
-
-    /// Reads a word that is put into headers and paths.
-    fn visible(&mut self, name: &'static str, longest: usize) -> Option<String> {
-        let text = self.text(name)?.trim().to_owned();
-        let fits = text.len() <= longest
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte));
-        if fits {
-            return Some(text);
-        }
-        self.wrong(
-            name,
-            format_args!("must be at most {longest} letters, digits, '-', '_', '.' and '~'"),
-        );
-        None
-    }
-
-    fn database_url(&mut self) -> Option<String> {
-        let url = self.text("DATABASE_URL")?;
-        if let Err(problem) = database::check_url(&url) {
-            self.wrong("DATABASE_URL", problem);
-            return None;
-        }
-        if let Some((host, database::Encryption::None)) = database::on_network(&url) {
-            let instead = "add ?sslmode=verify-full (or require, which does not check whose the \
-                           certificate is)";
-            self.credential_in_clear("DATABASE_URL", &host, instead);
-        }
-        Some(url)
-    }
-
-    fn amqp_url(&mut self, database_url: Option<&str>) -> Option<String> {
-        self.settings.get("AMQP_URL")?;
-        let url = self.text("AMQP_URL")?;
-        for server in url.split(',').map(str::trim) {
-            if server.parse::<AMQPUri>().is_err() {
-                self.wrong(
-                    "AMQP_URL",
-                    "must be amqp:// or amqps:// and user:password@host/vhost, or several with commas \
-                     between them",
-                );
-                return None;
-            }
-            if let Ok(server) = Url::parse(server)
-                && server.scheme() == "amqp"
-                && let Some(host) = server.host_str()
-            {
-                self.credential_in_clear("AMQP_URL", host, "begin it with amqps://");
-            }
-        }
-        if database_url.is_some_and(|url| url.starts_with("sqlite://")) {
-            self.wrong(
-                "AMQP_URL",
-                "needs PostgreSQL: set DATABASE_URL to postgres://.. or unset AMQP_URL",
-            );
-        }
-        Some(url)
-    }
-
-    /// Refuses settings by which others could reach a process with the public secrets. It looks at
-    /// the values as given, even if they are wrong in themselves.
-    fn refuse_exposure(&mut self) {
-        for (name, how) in self.exposures() {
-            self.wrong(
-                name,
-                format_args!(
-                    "{how}, so the public development secrets are refused: set \
-                     STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET to your own, or unset it"
-                ),
-            );
-        }
-    }
-
-    /// The settings by which others can reach a process, and how.
-    fn exposures(&self) -> Vec<(&'static str, &'static str)> {
-        let given = |name| self.settings.get(name).map(str::trim);
-        let is_elsewhere = |url: &str| !url.starts_with("http://") || !is_loopback(url);
-        let is_server = |url: &str| !url.starts_with("sqlite://");
-        let address = given("LISTEN_ADDR").and_then(|it| it.parse::<SocketAddr>().ok());
-        let console = given("CONSOLE_ADDR").and_then(|it| it.parse::<SocketAddr>().ok());
-        let elsewhere = "is not an http:// address of this machine alone";
-        let exposures = [
-            (
-                "LISTEN_ADDR",
-                address.is_some_and(|address| !address.ip().is_loopback()),
-                "is not loopback",
-            ),
-            (
-                "PUBLIC_URL",
-                given("PUBLIC_URL").is_some_and(is_elsewhere),
-                elsewhere,
-            ),
-            (
-                "CONSOLE_ADDR",
-                console.is_some_and(|address| !address.ip().is_loopback()),
-                "is not loopback",
-            ),
-            (
-                "CONSOLE_URL",
-                given("CONSOLE_URL").is_some_and(is_elsewhere),
-                elsewhere,
-            ),
-            (
-                "QR_BASE_URL",
-                given("QR_BASE_URL").is_some_and(is_elsewhere),
-                elsewhere,
-            ),
-            (
-                "TRUSTED_PROXIES",
-                given("TRUSTED_PROXIES").is_some(),
-                "is set",
-            ),
-            (
-                "DATABASE_URL",
-                given("DATABASE_URL").is_some_and(is_server),
-                "is a server",
-            ),
-            ("AMQP_URL", given("AMQP_URL").is_some(), "is set"),
-        ];
-        let so = exposures.into_iter().filter(|(_, is_so, _)| *is_so);
-        so.map(|(name, _, how)| (name, how)).collect()
     }
 
     fn qr(&mut self, public_url: Option<&str>) -> Option<QrConfig> {
@@ -1165,27 +720,6 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn networks(&mut self, name: &'static str) -> Option<Vec<IpNet>> {
-        if self.settings.get(name).is_none() {
-            return Some(Vec::new());
-        }
-        let text = self.text(name)?;
-        let mut proxies = Vec::new();
-        for part in text.split(',').map(str::trim) {
-            let network = part
-                .parse::<IpNet>()
-                .or_else(|_| part.parse::<std::net::IpAddr>().map(IpNet::from));
-            match network {
-                Ok(network) => proxies.push(network),
-                Err(_) => self.wrong(
-                    name,
-                    format_args!("has {part:?}; it must be addresses or networks like 10.0.0.0/8"),
-                ),
-            }
-        }
-        Some(proxies)
-    }
-
     fn log_format(&mut self) -> Option<LogFormat> {
         if self.settings.get("LOG_FORMAT").is_none() {
             return Some(LogFormat::for_terminal());
@@ -1205,19 +739,6 @@ impl<'a> Reader<'a> {
             "RUST_LOG",
             "must be a level or target=level pairs, like info,sqlx=warn",
         );
-        None
-    }
-
-    fn amqp_prefix(&mut self) -> Option<String> {
-        let prefix = self.text("AMQP_PREFIX")?;
-        let fits = prefix.len() <= 100
-            && prefix
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-        if fits {
-            return Some(prefix);
-        }
-        self.wrong("AMQP_PREFIX", "must be letters, digits, '-', '_' and '.'");
         None
     }
 }

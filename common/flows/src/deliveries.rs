@@ -47,17 +47,6 @@ pub fn job(id: JobId, created_at: Timestamp, source: Source, kind: String, body:
     // data, so it is not stored.
     let body = if queue.is_some() { body } else { Bytes::new() };
     NewJob {
-        id,
-        queue: queue.unwrap_or(source.home()),
-        kind,
-        source,
-        shop: None,
-        external_id: None,
-        object_id: None,
-        subject: None,
-        api_version: None,
-        connection: None,
-        body,
         // A delivery of a topic without a handler is stored as done, so that the provider does not
         // send it again for ever.
         state: if queue.is_some() {
@@ -65,12 +54,15 @@ pub fn job(id: JobId, created_at: Timestamp, source: Source, kind: String, body:
         } else {
             State::Done
         },
-        run_at: created_at,
-        notified_at: None,
         deadline_at: deadline(queue, created_at),
-        trace: None,
-        traceparent: None,
-        created_at,
+        ..NewJob::new(
+            id,
+            queue.unwrap_or(source.home()),
+            source,
+            kind,
+            body,
+            created_at,
+        )
     }
 }
 

@@ -3,10 +3,9 @@
 //! change. No other code writes events.
 
 use bus::{Bus, JobRef};
-use bytes::Bytes;
 use domain::connection::{DEFAULT, of_id};
 use domain::event::{Event, OrderEvent, PrivacyEvent};
-use domain::job::{Internal, Job, JobId, Kind, State};
+use domain::job::{Internal, Job, JobId, Kind};
 use domain::order::OrderKey;
 use domain::pause::Provider;
 use domain::time::Timestamp;
@@ -168,24 +167,14 @@ impl<'a> Outbox<'a> {
             self.notifications.push(JobNotification { kind, job_ref });
         }
         self.jobs.push(NewJob {
-            id,
-            queue: kind.queue(),
-            kind: kind.to_string(),
-            source: kind.row().source,
             shop: shop.map(ToOwned::to_owned),
-            external_id: None,
             object_id: Some(object_id.to_owned()),
-            subject: None,
-            api_version: None,
             connection,
-            body: Bytes::from(body.to_string()),
-            state: State::Ready,
             run_at,
             notified_at: is_due.then_some(self.now),
-            deadline_at: None,
             trace: request_id,
             traceparent,
-            created_at: self.now,
+            ..NewJob::of(kind, id, body.to_string(), self.now)
         });
     }
 

@@ -107,7 +107,7 @@ impl List for Secrets {
     }
 }
 
-/// Where events are sent as webhooks, and whether they are taken there.
+/// Where events are sent, and whether they are taken there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Endpoints;
 
@@ -118,7 +118,8 @@ impl List for Endpoints {
     const PAGE: &'static str = "/endpoints";
     const COMMAND: &'static str = "endpoints list";
     const TITLE: &'static str = "Endpoints";
-    const ABOUT: &'static str = "The addresses of your own systems to which events are sent.";
+    const ABOUT: &'static str =
+        "The addresses of your own systems to which events are sent, and RabbitMQ, if you have it.";
     const EMPTY: &'static str = "No endpoints.";
     const MAKE: Option<&'static str> = Some("waybill endpoints add URL");
     const EXTENT: Extent = Extent::Whole;

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use domain::endpoint::{LONGEST_ROTATION, Secret, State};
 use domain::event::Pattern;
-use domain::job::JobId;
+use domain::job::{Internal, JobId, Kind};
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use providers::endpoints::{AddressError, Allowed, Webhook};
+use providers::endpoints::{AddressError, Allowed};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::audit::By;
+use store::broker::BROKER;
 use store::endpoints::{self, Endpoint, MOST_ENDPOINTS};
+use store::jobs::{self, NewJob};
 use store::sql::{self, Db, Tx};
-use store::{event_head, events, jobs};
+use store::{event_head, events, job_attempts, leases};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// The longest address of an endpoint, in bytes.
@@ -37,6 +41,11 @@ pub enum Refused {
     Overlap,
     #[error("the endpoint has got another secret since you looked")]
     Changed,
+    #[error(
+        "RabbitMQ has no secret here, and gets events while AMQP_URL is set: pause it, or stop what has AMQP_URL and \
+         remove it then"
+    )]
+    Broker,
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -64,7 +73,7 @@ pub async fn add(
         return Err(Refused::TooLong);
     }
     allowed.check(url).map_err(Refused::Address)?;
-    if endpoints::list(db).await?.len() >= MOST_ENDPOINTS {
+    if endpoints::of_webhooks(db).await?.len() >= MOST_ENDPOINTS {
         return Err(Refused::TooMany);
     }
     let types = if new.types.is_empty() {
@@ -111,6 +120,13 @@ const CHUNK: usize = 512;
 
 /// Changes an endpoint. False when it was so before.
 pub async fn change(db: &Db, by: By<'_>, id: Uuid, change: Change) -> Result<bool, Refused> {
+    // While it is published to, it would be there again at once.
+    if change == Change::Remove
+        && id == BROKER
+        && leases::is_held(db, leases::EVENTS, by.now, by.now).await?
+    {
+        return Err(Refused::Broker);
+    }
     let mut tx = db.begin().await?;
     if endpoints::lock(&mut tx, id).await?.is_none() {
         tx.rollback().await?;
@@ -176,6 +192,9 @@ pub async fn rotate(
     if overlap > LONGEST_ROTATION {
         return Err(Refused::Overlap);
     }
+    if id == BROKER {
+        return Err(Refused::Broker);
+    }
     let secret = Secret::new(clock.secret());
     let until = by.now.plus(overlap);
     let mut tx = db.begin().await?;
@@ -196,21 +215,98 @@ pub async fn rotate(
     Ok((secret, until))
 }
 
-/// An event of the type `endpoint.test`, signed for an endpoint, and its id. It is not stored.
-pub async fn test_event(
-    db: &Db,
-    by: By<'_>,
-    clock: &Clock,
-    id: Uuid,
-) -> Result<(Uuid, Webhook), Refused> {
-    let found = endpoints::with_secrets(db, by.keys, id, by.now).await?;
-    let (endpoint, secrets) = found.ok_or(Refused::Unknown)?;
-    let event = clock.id();
-    let body = json!({
-        "id": event, "type": "endpoint.test", "shop": null, "object_id": id.to_string(),
-        "created_at": by.now, "data": {},
-    });
-    let body = body.to_string().into_bytes();
-    let webhook = Webhook::signed(&endpoint.url, &secrets, event.to_string(), by.now, body);
-    Ok((event, webhook))
+/// The body of a job that tests an endpoint.
+#[derive(Serialize, Deserialize)]
+pub struct Test {
+    pub endpoint_id: Uuid,
+}
+
+/// What became of a test event.
+#[derive(Clone, Debug)]
+pub struct Tested {
+    /// The id of the event, and of the job that sends it.
+    pub id: JobId,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Accepted,
+    /// Why it was not.
+    NotAccepted(String),
+    /// No worker has said so far what became of it.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether it was accepted, if that is known.
+    pub fn accepted(&self) -> Option<bool> {
+        match self {
+            Outcome::Accepted => Some(true),
+            Outcome::NotAccepted(_) => Some(false),
+            Outcome::Unknown => None,
+        }
+    }
+
+    /// Why it was not accepted, or what to look at.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Outcome::Accepted => None,
+            Outcome::NotAccepted(why) => Some(why),
+            Outcome::Unknown => Some(NOT_SENT),
+        }
+    }
+}
+
+/// As long as a test can take: a worker begins it within seconds, and an endpoint has 15 s to answer.
+pub const TEST_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is to be looked at when no worker has sent a test event.
+pub const NOT_SENT: &str = "no worker has said yet what became of it; see that the queue `endpoints` has a worker of this \
+                            version and is not paused, and that the broker is there";
+
+/// How often it is asked whether a worker has sent a test event.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Has a worker send an event of the type `endpoint.test` to an endpoint, as it sends all others: from its machine, and
+/// with its settings. The event is not stored. Waits for the end, at most for `patience`.
+pub async fn test(db: &Db, clock: &Clock, id: Uuid, patience: Duration) -> Result<Tested, Refused> {
+    let begun = Instant::now();
+    find(db, id).await?;
+    let (job, now) = (clock.id(), clock.now());
+    let body = json!(Test { endpoint_id: id }).to_string();
+    let new = NewJob {
+        object_id: Some(id.to_string()),
+        // The sweep notifies workers.
+        ..NewJob::of(Kind::Internal(Internal::TestEndpoint), job, body, now)
+    };
+    let mut tx = db.begin().await?;
+    jobs::insert(&mut tx, &[&new]).await?;
+    tx.commit().await?;
+    let mut outcome = Outcome::Unknown;
+    while outcome == Outcome::Unknown && begun.elapsed() < patience {
+        tokio::time::sleep(POLL).await;
+        match outcome_of(db, job).await {
+            Ok(found) => outcome = found,
+            // The test goes on, so its end is to be learned when the database is back.
+            Err(error) if sql::is_outage(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Tested { id: job, outcome })
+}
+
+async fn outcome_of(db: &Db, job: JobId) -> sql::Result<Outcome> {
+    let shown = jobs::show(db, job).await?;
+    let Some(ended) = shown.filter(|it| it.finished_at.is_some()) else {
+        return Ok(Outcome::Unknown);
+    };
+    if let Some(error) = ended.last_error {
+        return Ok(Outcome::NotAccepted(error));
+    }
+    let attempts = job_attempts::list(db, job).await?;
+    let failed = attempts
+        .into_iter()
+        .rfind(|it| it.outcome == job_attempts::Outcome::Failed.into_str());
+    Ok(failed.map_or(Outcome::Accepted, |it| Outcome::NotAccepted(it.error)))
 }

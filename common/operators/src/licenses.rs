@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use domain::license::{LicenseId, NoRoom, Status, Tier, check_orgs, check_seats};
+use domain::license::{
+    Candidate, LicenseId, NoRoom, Status, Tier, check_orgs, check_seats, seats_tier,
+};
 use domain::payment::subscription::Record;
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -73,6 +75,15 @@ impl When {
         } else {
             status.to_owned()
         }
+    }
+
+    /// The tier that decides how many seats an organization with these licences has.
+    pub fn seats_tier(self, licenses: &[License]) -> Option<Tier> {
+        let candidates: Vec<Candidate> = licenses
+            .iter()
+            .filter_map(|license| license.candidate(self.grace))
+            .collect();
+        seats_tier(&candidates, self.now)
     }
 }
 

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use bus::Bus;
-use bytes::Bytes;
-use domain::job::{JobId, Kind, State};
+use domain::job::{JobId, Kind};
 use domain::privacy::{Held, PERIOD, Request, Topic};
 use platform::clock::Clock;
 use serde_json::{Map, Value, json};
@@ -110,24 +109,12 @@ pub async fn enter(
     let (source, queue) = (kind.row().source, kind.queue());
     let bus = place.bus.filter(|bus| bus.is_up());
     let job = NewJob {
-        id,
-        queue,
-        kind: kind.to_string(),
-        source,
         shop: Some(shop.clone()),
         external_id: Some(key.clone()),
-        object_id: None,
         subject: request.person.id.map(|id| id.to_string()),
-        api_version: None,
-        connection: None,
-        body: Bytes::from(body),
-        state: State::Ready,
-        run_at: by.now,
         notified_at: bus.map(|_| by.now),
         deadline_at: Some(by.now.plus(PERIOD)),
-        trace: None,
-        traceparent: None,
-        created_at: by.now,
+        ..NewJob::of(kind, id, body, by.now)
     };
     let mut tx = db.begin().await?;
     let claim = Claim {

@@ -57,7 +57,7 @@ pub struct Setup {
 /// Reads what there is. With `secrets` also those with which webhooks are signed.
 pub async fn export(db: &Db, by: By<'_>, secrets: bool) -> sql::Result<Setup> {
     let mut exported = Vec::new();
-    for endpoint in endpoints::list(db).await? {
+    for endpoint in endpoints::of_webhooks(db).await? {
         let secret = if secrets {
             let found = endpoints::with_secrets(db, by.keys, endpoint.id, by.now).await?;
             found.and_then(|(_, secrets)| secrets.first().map(Secret::reveal))
@@ -113,7 +113,7 @@ pub async fn import(
     for endpoint in &setup.endpoints {
         checked.push(check(allowed, endpoint)?);
     }
-    let there = endpoints::list(db).await?;
+    let there = endpoints::of_webhooks(db).await?;
     let position = event_head::newest(db).await?;
     let mut imported = Vec::new();
     let mut tx = db.begin().await?;

@@ -23,7 +23,7 @@ use domain::time::Timestamp;
 use platform::clock::Clock;
 use store::migrations::{self, copy};
 use store::sql::{self, Db};
-use store::{api_keys, identity_provider, privacy_keys};
+use store::{api_keys, broker, identity_provider, privacy_keys};
 
 use config::{private_files, protections};
 use journal::Journal;
@@ -153,9 +153,18 @@ impl Parts {
                 "rabbitmq"
             },
         );
+        parts.open_outlet().await?;
         watch::watch(&parts);
         parts.measures.write_regularly(&parts.db, &parts.clock);
         Ok(parts)
+    }
+
+    /// Has the broker get every event from now on, if there is one and it does not already.
+    pub async fn open_outlet(&self) -> sql::Result<()> {
+        match self.bus.events_address() {
+            Some(url) => broker::begin(&self.db, &url, None, self.clock.now()).await,
+            None => Ok(()),
+        }
     }
 
     /// Logs a warning when separate processes run without a broker, because then they find work
@@ -188,17 +197,20 @@ pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
 
 /// The same for a database that this setting or argument names, also one whose place another has taken.
 pub async fn migrate_any(name: &str, url: &str, connections: u32) -> Result<Db> {
-    let db = Db::open(url, connections).await;
-    let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
-    // If the server does not answer, the next step says more.
-    if let Err(error) = db.check_settings().await
-        && !sql::is_connection_error(&error)
-    {
-        return Err(unusable(name, url, error, "cannot be used"));
-    }
+    let db = opened(name, url, connections).await?;
+    let checked = db.check_settings().await;
+    checked.map_err(|error| unusable(name, url, error, "cannot be used"))?;
     let applied = migrations::apply(&db).await;
     let what = "cannot be brought to this version's schema";
     applied.map_err(|error| unusable(name, url, error, what))?;
+    Ok(db)
+}
+
+/// A database that answers.
+async fn opened(name: &str, url: &str, connections: u32) -> Result<Db> {
+    let unopened = |error| unusable(name, url, error, "cannot be opened");
+    let db = Db::open(url, connections).await.map_err(unopened)?;
+    db.reached().await.map_err(unopened)?;
     Ok(db)
 }
 
@@ -218,7 +230,11 @@ async fn refuse_moved(db: Db, name: &str, url: &str) -> Result<Db> {
 /// answer it says what to look at, because the library says only how long it has waited.
 fn unusable(name: &str, url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::Error {
     let (error, place) = (error.into(), database::place(url));
-    let is_silent = |cause: &sql::Error| matches!(cause, sql::Error::PoolTimedOut);
+    let is_silent = |cause: &sql::Error| match cause {
+        sql::Error::PoolTimedOut => true,
+        sql::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+        _ => false,
+    };
     if error
         .chain()
         .filter_map(|cause| cause.downcast_ref())
@@ -247,7 +263,7 @@ pub async fn open_named(name: &str, url: &str, connections: u32) -> Result<Db> {
 
 /// The same, also for one whose place another has taken.
 pub async fn open_any(name: &str, url: &str, connections: u32) -> Result<Db> {
-    has_schema(Db::open(url, connections).await, name, url).await
+    has_schema(opened(name, url, connections).await?, name, url).await
 }
 
 /// The same for a SQLite file that nobody else may use meanwhile.
@@ -259,11 +275,11 @@ pub async fn open_alone(name: &str, url: &str) -> Result<Db> {
             database::place(url)
         );
     }
+    let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
     has_schema(db, name, url).await
 }
 
-async fn has_schema(db: sql::Result<Db>, name: &str, url: &str) -> Result<Db> {
-    let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
+async fn has_schema(db: Db, name: &str, url: &str) -> Result<Db> {
     let compared = migrations::compare(&db).await;
     let compared = compared.map_err(|error| unusable(name, url, error, "cannot be read"))?;
     match compared.lacks() {

@@ -4,7 +4,7 @@
 //! host name is resolved here at each connect, and only addresses of the public internet are
 //! connected to, besides those in the networks of `ENDPOINT_NETWORKS`. A name that resolves to
 //! another address the next time is checked again then. Redirects are not followed, and no proxy is
-//! used. Of the body of an answer only the beginning is read, which an operator may need to see.
+//! used. The body of an answer is not looked at: it may be about a person, or of a system that only this service reaches.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,15 +26,13 @@ use crate::wire;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(15);
-/// How long the body of an answer that accepts a webhook may take.
+/// How long the body of an answer may take.
 const REST_DEADLINE: Duration = Duration::from_secs(1);
 /// An endpoint that asks us to wait longer is tried again after this time.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// How many bytes of the body of an answer are read. A connection is used again only after a body
 /// was read to its end.
 const MOST_READ: usize = 4096;
-/// How much of it an operator sees, in characters.
-const EXCERPT: usize = 200;
 
 /// A webhook, ready to be sent.
 pub struct Webhook {
@@ -70,9 +68,6 @@ pub enum Failed {
     #[error("it answered {status}")]
     Status {
         status: u16,
-        /// The beginning of the body. It may be about a person, so it is shown to an operator who
-        /// tests the endpoint, and never stored.
-        excerpt: String,
         /// How long it asks us to wait (`Retry-After`).
         retry_after: Option<Duration>,
     },
@@ -220,9 +215,10 @@ impl Sender {
             .body(webhook.body);
         let response = wire::send(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
+        let retry_after = retry_after(response.headers());
+        // The status says all. The body is read for the next request on its connection alone.
+        let _ = timeout(REST_DEADLINE, pass(response)).await;
         if status.is_success() {
-            // The status says all. The body is read for the next request on its connection alone.
-            let _ = timeout(REST_DEADLINE, beginning(response)).await;
             return Ok(());
         }
         if status == StatusCode::GONE {
@@ -230,8 +226,7 @@ impl Sender {
         }
         Err(Failed::Status {
             status: status.as_u16(),
-            retry_after: retry_after(response.headers()),
-            excerpt: excerpt(&beginning(response).await),
+            retry_after,
         })
     }
 }
@@ -264,24 +259,14 @@ fn failed(error: &reqwest::Error) -> Failed {
     Failed::Unreachable(cause.to_string())
 }
 
-async fn beginning(mut response: Response) -> Vec<u8> {
-    let mut read = Vec::new();
-    while read.len() < MOST_READ {
-        let Ok(Some(chunk)) = response.chunk().await else {
-            break;
-        };
-        let room = MOST_READ - read.len();
-        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
+/// Reads a body that is not too long to its end.
+async fn pass(mut response: Response) {
+    let mut read = 0;
+    while read < MOST_READ
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        read += chunk.len();
     }
-    read
-}
-
-fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let plain = words.join(" ");
-    let shown = plain.chars().filter(|c| !c.is_control()).take(EXCERPT);
-    shown.collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::broker_cursor;
+use crate::broker;
 use crate::sql::{Db, Result};
+use domain::endpoint::State;
 use domain::job::Queue;
 use domain::time::Timestamp;
 
@@ -127,7 +128,7 @@ async fn dead(db: &Db) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The events that the broker does not have yet.
+/// The events that the broker does not have yet. None waits for one that an operator has paused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub waiting: i64,
@@ -136,6 +137,10 @@ pub struct Waiting {
 }
 
 pub async fn events(db: &Db) -> Result<Waiting> {
+    let broker = broker::find(db).await?;
+    let Some(broker) = broker.filter(|it| it.state == State::Active) else {
+        return Ok(Waiting::default());
+    };
     let row = db
         .query(
             "select (select created_at from events where position > $1 order by position limit 1) as since,
@@ -143,7 +148,7 @@ pub async fn events(db: &Db) -> Result<Waiting> {
                          select 1 as one from events where position > $1 limit $2
                      ) as counted) as waiting",
         )
-        .bind(broker_cursor::position(db).await?)
+        .bind(broker.position)
         .bind(MOST)
         .fetch_one()
         .await?;

@@ -7,13 +7,14 @@ use bytes::Bytes;
 
 use crate::events::{first_id, time_of};
 use crate::jobs::NewJob;
-use crate::sql::{Db, Result, Tx, column};
+use crate::sql::{Cell, Db, Result, Tx, column};
 use domain::job::{JobId, Source};
 use domain::time::Timestamp;
 use domain::trace;
 
-pub(super) async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
-    let rows = jobs.iter().map(|job| {
+/// The row of each of these jobs.
+pub(super) fn rows<'v>(jobs: &[&'v NewJob]) -> Vec<[Cell<'v>; 13]> {
+    let row = |&job: &&'v NewJob| {
         [
             column("id", job.id),
             column("source", job.source.into_str()),
@@ -29,9 +30,8 @@ pub(super) async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
             column("body", job.body.as_ref()),
             column("created_at", job.created_at),
         ]
-    });
-    tx.insert("deliveries", rows.collect(), "").await?;
-    Ok(())
+    };
+    jobs.iter().map(row).collect()
 }
 
 /// When the latest delivery of each source came, by the name of the source. Only the newest ones are

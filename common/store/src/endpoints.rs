@@ -11,6 +11,8 @@
 //! Of the waiting events of one object only the first has a job that is due. The next one's job is
 //! made due in the transaction that records that the first was accepted or given up.
 //!
+//! RabbitMQ is an endpoint too (`broker`). It has no secret, and nothing of it is in `outgoing_webhooks`.
+//!
 //! Secrets are encrypted (AES-256-GCM) under a key that is made of our own (`privacy_keys`) and the
 //! endpoint's id.
 
@@ -27,6 +29,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::backlog::MOST;
+use crate::broker::BROKER;
 use crate::sql::{Db, Error, FromRow, Result, Row, Tx, column};
 
 /// How many events of an endpoint may wait before its cursor stands. An endpoint that is away comes
@@ -38,7 +41,7 @@ pub const MOST_WAITING: usize = 10_000;
 pub const MOST_ENDPOINTS: usize = 100;
 
 /// How exactly it is stored when an endpoint last accepted a webhook.
-const DELIVERY_NOTED: Duration = Duration::from_mins(1);
+pub(crate) const DELIVERY_NOTED: Duration = Duration::from_mins(1);
 
 /// When an endpoint has accepted nothing for this long, its first success makes all webhooks due that
 /// wait for it. After a shorter time they wait for no more than a few minutes anyway, and the failures
@@ -50,6 +53,7 @@ const AWAY: Duration = Duration::from_mins(5);
 #[schema(as = Endpoint)]
 pub struct Endpoint {
     pub id: Uuid,
+    /// `amqp:` and the name of an exchange for RabbitMQ.
     #[schema(example = "https://shop.example/hooks/waybill")]
     pub url: String,
     /// The patterns of types whose events it gets.
@@ -73,6 +77,13 @@ pub struct Endpoint {
     pub created_at: Timestamp,
     #[serde(skip)]
     pub position: i64,
+}
+
+impl Endpoint {
+    /// Whether it is RabbitMQ, and not an address to which webhooks are sent.
+    pub fn is_broker(&self) -> bool {
+        self.id == BROKER
+    }
 }
 
 /// A statement that reads endpoints with what an [`Endpoint`] has, and its secrets.
@@ -125,7 +136,14 @@ pub async fn insert(tx: &mut Tx, keys: &Keys, new: NewEndpoint<'_>, now: Timesta
     .await
 }
 
-/// Every endpoint, the oldest first.
+/// The endpoints to which webhooks are sent, the oldest first.
+pub async fn of_webhooks(db: &Db) -> Result<Vec<Endpoint>> {
+    let mut endpoints = list(db).await?;
+    endpoints.retain(|it| !it.is_broker());
+    Ok(endpoints)
+}
+
+/// Every endpoint, also RabbitMQ, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<Endpoint>> {
     db.query(endpoints!(" order by created_at, id"))
         .all(Endpoint::from_row)
@@ -146,22 +164,23 @@ pub async fn states(db: &Db) -> Result<[(State, i64); 4]> {
     Ok(State::ALL.map(|state| (state, counted.get(state.into_str()).copied().unwrap_or(0))))
 }
 
-/// How many events are after the cursor of the active endpoint that is furthest behind, whether
+/// How many events are after the cursor of the active endpoint of webhooks that is furthest behind, whether
 /// they fit it or not. Counting stops at [`MOST`].
 pub async fn behind(db: &Db) -> Result<i64> {
     db.query(
         "select count(*) as behind from (
              select 1 as one from events
-             where position > (select min(position) from endpoints where state = 'active')
-             limit $1) as counted",
+             where position > (select min(position) from endpoints where state = 'active' and id <> $1)
+             limit $2) as counted",
     )
+    .bind(BROKER)
     .bind(MOST)
     .fetch_one()
     .await?
     .get("behind")
 }
 
-/// An endpoint, and the secrets that sign for it now, the newest first.
+/// An endpoint, and the secrets that sign for it now, the newest first. RabbitMQ has none.
 pub async fn with_secrets(
     db: &Db,
     keys: &Keys,
@@ -173,7 +192,10 @@ pub async fn with_secrets(
         return Ok(None);
     };
     let endpoint = Endpoint::from_row(&row)?;
-    let mut secrets = vec![unseal(keys, id, &row.get::<Vec<u8>>("secret")?)?];
+    let mut secrets = Vec::new();
+    if let Some(secret) = row.get::<Option<Vec<u8>>>("secret")? {
+        secrets.push(unseal(keys, id, &secret)?);
+    }
     for (_, former) in former_secrets(&row, now)? {
         let former = hex::decode(former).unwrap_or_default();
         secrets.push(unseal(keys, id, &former)?);
@@ -383,7 +405,7 @@ pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, position: i64) -> Resul
 /// Removes the waiting events of a shop that is erased, once they are deleted, and returns their jobs. Whoever adds
 /// waiting events holds the lock of an endpoint and adds none of an event that was deleted, so none comes after this.
 pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
-    tx.query("select id from endpoints order by id for update")
+    tx.query("select id from endpoints where secret is not null order by id for update")
         .fetch_all()
         .await?;
     tx.query(

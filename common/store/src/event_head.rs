@@ -42,7 +42,7 @@ pub async fn newest_after(db: &Db, known: i64) -> Result<i64> {
 /// Has the next position come after all that are known. They do unless the database was made of another one without
 /// the sequence of that one: by a copy, by a replication of rows, by hand.
 pub async fn raise(db: &Db) -> Result<()> {
-    let row = db.query(KNOWN).bind(i64::MAX).fetch_one().await?;
+    let row = db.query(KNOWN).fetch_one().await?;
     let known: Option<i64> = row.get("position")?;
     let Some(known) = known else { return Ok(()) };
     if known <= db.last_given().await? {
@@ -58,10 +58,9 @@ pub async fn raise(db: &Db) -> Result<()> {
 /// meaning.
 const ONE_AT_A_TIME: i64 = 0x5761_7962_696c_6c03;
 
-/// The greatest position that is stored anywhere, but for the cursor that means no broker.
+/// The greatest position that is stored anywhere.
 const KNOWN: &str = "select max(position) as position from (
         select position from (select position from events order by position desc limit 1) as last
         union all select position from event_head
         union all select position from endpoints
-        union all select position from broker_cursor where position < $1
     ) as known";

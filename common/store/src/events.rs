@@ -4,6 +4,7 @@
 //! Readers follow events by their positions (`event_head`). The id of an event has its position, so no id is stored.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -131,22 +132,45 @@ pub struct Filter {
     pub object_id: String,
 }
 
-/// The newest events before the position `before` that match, the newest first.
-pub async fn newest(db: &Db, filter: &Filter, before: i64, limit: i64) -> Result<Vec<Envelope>> {
-    db.query(
+/// The newest events at these positions that match, the newest first. Of an object they are found by an index; of
+/// others each position is looked at.
+pub async fn newest(
+    db: &Db,
+    filter: &Filter,
+    positions: Range<i64>,
+    limit: i64,
+) -> Result<Vec<Envelope>> {
+    let statement = if filter.object_id.is_empty() {
         "select position, kind, shop, object_id, body, created_at, traceparent from events
-         where position < $1 and substr(kind, 1, length($2)) = $2
-           and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
+         where position >= $1 and position < $2
+           and substr(kind, 1, length($3)) = $3 and ($4 = '' or shop = $4)
          order by position desc
-         limit $5",
-    )
-    .bind(before)
-    .bind(filter.kind_prefix.as_str())
-    .bind(filter.shop.as_str())
-    .bind(filter.object_id.as_str())
-    .bind(limit)
-    .all(read)
-    .await
+         limit $5"
+    } else {
+        "select position, kind, shop, object_id, body, created_at, traceparent from events
+         where position >= $1 and position < $2
+           and substr(kind, 1, length($3)) = $3 and ($4 = '' or shop = $4) and object_id = $6
+         order by object_id desc, position desc
+         limit $5"
+    };
+    let mut asked = db
+        .query(statement)
+        .bind(positions.start)
+        .bind(positions.end)
+        .bind(filter.kind_prefix.as_str())
+        .bind(filter.shop.as_str())
+        .bind(limit);
+    if !filter.object_id.is_empty() {
+        asked = asked.bind(filter.object_id.as_str());
+    }
+    asked.all(read).await
+}
+
+/// The first position of an event that is still kept.
+pub async fn first_position(db: &Db) -> Result<Option<i64>> {
+    db.query("select position from events order by position limit 1")
+        .first(|row| row.get("position"))
+        .await
 }
 
 /// The last events of an object of this shop, at most `limit`, in the sequence in which they

@@ -32,6 +32,8 @@ pub enum Outcome {
     Dead,
     /// The call must be made later, and no failure is counted.
     Deferred,
+    /// It failed, and the job is done: its purpose was to know that.
+    Failed,
 }
 
 /// An attempt to be stored.
@@ -80,7 +82,7 @@ pub struct Attempt {
     pub number: i64,
     pub started_at: Timestamp,
     pub duration_ms: i64,
-    /// `retried`, `dead` or `deferred`.
+    /// `retried`, `dead`, `deferred` or `failed`.
     pub outcome: String,
     pub error: String,
     /// The HTTP status of the provider's answer.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::deliveries;
 use crate::events::first_id;
-use crate::sql::{Db, FromRow, Result, Row, Tx, column};
+use crate::sql::{Cell, Db, FromRow, Result, Row, Tx, column};
 use crate::traces;
 use domain::job::{Job, JobId, Kind, Queue, Source, State};
 use domain::time::Timestamp;
@@ -50,10 +50,55 @@ pub struct NewJob {
     pub created_at: Timestamp,
 }
 
+impl NewJob {
+    /// A job that is due at once, of which nothing more is known.
+    pub fn new(
+        id: JobId,
+        queue: Queue,
+        source: Source,
+        kind: String,
+        body: Bytes,
+        now: Timestamp,
+    ) -> Self {
+        NewJob {
+            id,
+            queue,
+            kind,
+            source,
+            shop: None,
+            external_id: None,
+            object_id: None,
+            subject: None,
+            api_version: None,
+            connection: None,
+            body,
+            state: State::Ready,
+            run_at: now,
+            notified_at: None,
+            deadline_at: None,
+            trace: None,
+            traceparent: None,
+            created_at: now,
+        }
+    }
+
+    /// The same for a kind that has a handler.
+    pub fn of(kind: Kind, id: JobId, body: impl Into<Bytes>, now: Timestamp) -> Self {
+        let (queue, source) = (kind.queue(), kind.row().source);
+        NewJob::new(id, queue, source, kind.to_string(), body.into(), now)
+    }
+}
+
 /// Inserts jobs with their deliveries.
 pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
-    deliveries::insert(tx, jobs).await?;
-    let rows = jobs.iter().map(|job| {
+    tx.insert("deliveries", deliveries::rows(jobs), "").await?;
+    tx.insert("jobs", rows(jobs), "").await?;
+    Ok(())
+}
+
+/// The row of each of these jobs.
+pub(super) fn rows<'v>(jobs: &[&'v NewJob]) -> Vec<[Cell<'v>; 10]> {
+    let row = |&job: &&'v NewJob| {
         [
             column("id", job.id),
             column("queue", job.queue.into_str()),
@@ -69,9 +114,8 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
                 (job.state != State::Ready).then_some(job.created_at),
             ),
         ]
-    });
-    tx.insert("jobs", rows.collect(), "").await?;
-    Ok(())
+    };
+    jobs.iter().map(row).collect()
 }
 
 /// Notes why nothing is made of a job that was inserted as done, or as dead. Nothing happens when there is no

@@ -46,6 +46,9 @@ pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
         .await
 }
 
+/// The lease to publish events to the broker.
+pub const EVENTS: &str = "events";
+
 /// The lease to send webhooks to endpoints.
 pub const WEBHOOKS: &str = "webhooks";
 
@@ -53,11 +56,12 @@ pub const WEBHOOKS: &str = "webhooks";
 pub const RECONCILE_STOREFRONTS: &str = "reconcile storefronts";
 pub const RECONCILE_PAYMENTS: &str = "reconcile payments";
 
-/// True when some process holds this lease.
-pub async fn is_held(db: &Db, name: &str, now: Timestamp) -> Result<bool> {
-    db.query("select name from leases where name = $1 and expires_at > $2")
+/// True when some process holds this lease, so that [`take`] would not get it until `until`.
+pub async fn is_held(db: &Db, name: &str, now: Timestamp, until: Timestamp) -> Result<bool> {
+    db.query("select name from leases where name = $1 and expires_at > $2 and expires_at <= $3")
         .bind(name)
         .bind(now.0)
+        .bind(until.plus(AHEAD).0)
         .is_any()
         .await
 }

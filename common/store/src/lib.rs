@@ -7,7 +7,7 @@ pub mod attention;
 pub mod audit;
 pub mod backlog;
 pub mod backups;
-pub mod broker_cursor;
+pub mod broker;
 pub mod bulk_operations;
 pub mod checkout_sessions;
 pub mod checkouts;

@@ -81,15 +81,21 @@ fn composed(name: &str) -> String {
     name.nfc().collect()
 }
 
-fn key(name: &str) -> String {
+/// What names that look the same have in common, by which organizations are sorted.
+pub fn key(name: &str) -> String {
     composed(name).to_lowercase()
 }
 
-/// Every organization, by name.
-pub async fn list(db: &Db) -> Result<Vec<Org>> {
-    db.query("select id, name, owner_id, created_at from orgs order by name_key")
-        .all(Org::from_row)
-        .await
+/// Organizations by name, those whose key comes after this one.
+pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<Org>> {
+    db.query(
+        "select id, name, owner_id, created_at from orgs
+         where name_key > $1 order by name_key limit $2",
+    )
+    .bind(after)
+    .bind(limit)
+    .all(Org::from_row)
+    .await
 }
 
 /// The owner of an organization.

@@ -1,11 +1,11 @@
-//! Where events went, as far as it is stored: the broker, and the endpoints.
+//! Where events went, as far as it is stored.
 
 use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
+use crate::endpoints;
 use crate::sql::{Db, Result};
-use crate::{broker_cursor, endpoints};
 use domain::envelope::Envelope;
 
 /// How many events are looked up at a time.
@@ -13,8 +13,6 @@ const MOST: usize = 500;
 
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// Whether the broker has it.
-    pub is_published: bool,
     /// The addresses of the endpoints that have accepted it, or for which it was given up.
     pub went_to: Vec<String>,
     /// The addresses of the endpoints for which it waits.
@@ -28,15 +26,8 @@ pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
     if events.is_empty() {
         return Ok(HashMap::new());
     }
-    let published = broker_cursor::position(db).await?;
-    let mut sent: HashMap<Uuid, Sent> = HashMap::new();
-    for event in events {
-        let known = Sent {
-            is_published: event.position <= published,
-            ..Sent::default()
-        };
-        sent.insert(event.id, known);
-    }
+    let mut sent: HashMap<Uuid, Sent> =
+        (events.iter().map(|event| (event.id, Sent::default()))).collect();
     let endpoints = endpoints::list(db).await?;
     if endpoints.is_empty() {
         return Ok(sent);

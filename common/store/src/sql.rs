@@ -5,7 +5,8 @@
 //! two understands. The differences are handled here: `in ($n..)` lists, `for update skip
 //! locked`, multi-row inserts, and who may write (SQLite has one writer).
 //!
-//! Invariant: a connection goes back to its pool only after a confirmed `commit` or `rollback`. A
+//! Invariant: a connection goes back to its pool only after a confirmed `commit` or `rollback`, or the answer to a statement
+//! that was alone. A
 //! [`Tx`] that is dropped in any other state, even by a future that is cancelled in the middle of
 //! `begin`, closes its connection. So the pool never hands out a connection that is inside a
 //! forgotten transaction. Nor does it hand out a connection to a server that has become read-only.
@@ -17,6 +18,7 @@
 
 mod backup;
 mod insert;
+mod new_rows;
 mod outdated;
 mod positions;
 mod query;
@@ -47,6 +49,7 @@ use platform::{crash_point, private_files, task};
 
 pub use backup::{check_sqlite, copy_sqlite};
 pub use insert::{Cell, column};
+pub(crate) use new_rows::Rows;
 pub use positions::HeldBack;
 pub use query::{Field, FromRow, Query, Row, Value};
 pub use row::FromRow;
@@ -142,9 +145,10 @@ impl Db {
         })
     }
 
-    /// The same server with connections of its own, so that whoever uses these never waits for others.
+    /// The same server with connections of its own, so that whoever uses these never waits for others. A statement ends after
+    /// `longest`, but for a pooler as in [`Db::for_readers`]; the time of its commit does not count.
     /// `None` for SQLite, which has one writer in any case, and readers that nobody waits for.
-    pub fn apart(&self, connections: u32) -> Option<Self> {
+    pub fn apart(&self, connections: u32, longest: Duration) -> Option<Self> {
         let Db::Postgres {
             pool,
             pooling,
@@ -155,7 +159,13 @@ impl Db {
         };
         let options = (*pool.connect_options()).clone();
         Some(Db::Postgres {
-            pool: postgres_pool(options, *pooling, connections, outdated),
+            pool: postgres_pool(
+                options,
+                *pooling,
+                connections,
+                outdated,
+                Limit::Statement(longest),
+            ),
             pooling: *pooling,
             outdated: outdated.clone(),
         })
@@ -174,18 +184,14 @@ impl Db {
                 outdated,
             } => {
                 let options = (*pool.connect_options()).clone();
-                let pool = usual_pool(connections, outdated);
-                let pool = match pooling {
-                    Pooling::Session => pool.after_connect(move |connection, _| {
-                        Box::pin(async move {
-                            set(connection).await?;
-                            only_read(connection, longest).await
-                        })
-                    }),
-                    Pooling::Transaction => pool,
-                };
                 Db::Postgres {
-                    pool: pool.connect_lazy_with(options),
+                    pool: postgres_pool(
+                        options,
+                        *pooling,
+                        connections,
+                        outdated,
+                        Limit::Reading(longest),
+                    ),
                     pooling: *pooling,
                     outdated: outdated.clone(),
                 }
@@ -365,7 +371,7 @@ pub(crate) async fn give_back(connection: Option<PoolConnection<Sqlite>>) {
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     let (options, pooling) = postgres_options(url)?;
     let outdated = Outdated::default();
-    let pool = postgres_pool(options, pooling, connections, &outdated);
+    let pool = postgres_pool(options, pooling, connections, &outdated, Limit::Usual);
     Ok(Db::Postgres {
         pool,
         pooling,
@@ -373,15 +379,28 @@ fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     })
 }
 
+/// What the connections of a pool may do, unless a pooler gives each transaction another one.
+#[derive(Clone, Copy)]
+enum Limit {
+    Usual,
+    /// No statement may take longer.
+    Statement(Duration),
+    /// The same, and they can only read.
+    Reading(Duration),
+}
+
 fn postgres_pool(
     options: PgConnectOptions,
     pooling: Pooling,
     connections: u32,
     outdated: &Outdated,
+    limit: Limit,
 ) -> PgPool {
     let pool = usual_pool(connections, outdated);
     let pool = match pooling {
-        Pooling::Session => pool.after_connect(|connection, _| Box::pin(set(connection))),
+        Pooling::Session => {
+            pool.after_connect(move |connection, _| Box::pin(set(connection, limit)))
+        }
         // Each transaction begins with the settings.
         Pooling::Transaction => pool,
     };
@@ -437,22 +456,19 @@ const SET: &str = settings!(
 const BEGIN_AND_SET: &str = settings!("begin isolation level read committed;", "local ", "true");
 
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-async fn set(connection: &mut PgConnection) -> Result<()> {
-    sqlx::raw_sql(SET).execute(connection).await?;
-    Ok(())
-}
-
-/// Lets a connection read, and no statement take longer than this.
-async fn only_read(connection: &mut PgConnection, longest: Duration) -> Result<()> {
-    let milliseconds = longest.as_millis().to_string();
-    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-    sqlx::query(
-        "select set_config('statement_timeout', $1, false),
-                set_config('default_transaction_read_only', 'on', false)",
-    )
-    .bind(milliseconds)
-    .execute(connection)
-    .await?;
+async fn set(connection: &mut PgConnection, limit: Limit) -> Result<()> {
+    sqlx::raw_sql(SET).execute(&mut *connection).await?;
+    let (longest, limited) = match limit {
+        Limit::Usual => return Ok(()),
+        Limit::Statement(longest) => (longest, "select set_config('statement_timeout', $1, false)"),
+        Limit::Reading(longest) => (
+            longest,
+            "select set_config('statement_timeout', $1, false),
+                    set_config('default_transaction_read_only', 'on', false)",
+        ),
+    };
+    let limited = sqlx::query(limited).bind(longest.as_millis().to_string());
+    limited.execute(connection).await?;
     Ok(())
 }
 
@@ -561,7 +577,7 @@ async fn empty_log(connection: &mut SqliteConnection) -> Result<bool> {
 }
 
 /// True when the connection is lost or could not be had. The statement may be tried again on
-/// another connection, unless it was a `commit`.
+/// another connection, unless it was a `commit` or committed by itself.
 pub fn is_connection_error(error: &Error) -> bool {
     match error {
         Error::Io(_)
@@ -576,6 +592,11 @@ pub fn is_connection_error(error: &Error) -> bool {
             .is_some_and(|code| code.starts_with("08") || code.starts_with("57P")),
         _ => false,
     }
+}
+
+/// True when the server has ended a statement that took longer than it may.
+pub fn is_late(error: &Error) -> bool {
+    matches!(error, Error::Database(error) if error.code().as_deref() == Some("57014"))
 }
 
 /// True when the connection had ended before it was used: the server was restarted, or something between

@@ -17,7 +17,9 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::sql::{Db, Result, Tx, column};
+use crate::deliveries;
+use crate::jobs::NewJob;
+use crate::sql::{Cell, Db, Result, Row, Rows, Tx, column};
 use domain::job::{JobId, Source};
 use domain::time::Timestamp;
 
@@ -92,7 +94,7 @@ pub struct Claim {
 pub struct Remembered {
     /// The jobs whose id was new or had expired.
     pub fresh: HashSet<JobId>,
-    /// The first deliveries of the other ids.
+    /// The first deliveries of those other ids that are remembered.
     pub known: HashMap<DeliveryId, First>,
 }
 
@@ -124,16 +126,11 @@ pub async fn remember(
     let known = claims.iter().filter(|claim| !fresh.contains(&claim.job));
     let mut known: Vec<Claim> = known.copied().collect();
     let (mut first, mut is_any_expired) = (HashMap::new(), false);
-    let rows = tx
-        .query("select id, job_id, body_hash, expires_at from webhook_ids where id in ($1..)")
-        .bind(known.iter().map(|claim| claim.id.0).collect::<Vec<_>>())
-        .fetch_all()
-        .await?;
+    let rows = tx.query(KNOWN).bind(ids_of(&known)).fetch_all().await?;
     for row in &rows {
-        is_any_expired |= row.get::<Timestamp>("expires_at")? <= now;
-        let body = row.get::<Option<i64>>("body_hash")?.map(BodyHash);
-        let job = row.get("job_id")?;
-        first.insert(DeliveryId(row.get("id")?), First { job, body });
+        let (id, remembered, expires_at) = read(row)?;
+        is_any_expired |= expires_at <= now;
+        first.insert(id, remembered);
     }
     // Housekeeping may have deleted one that has expired.
     if is_any_expired || first.len() < known.len() {
@@ -148,9 +145,84 @@ pub async fn remember(
     Ok(Remembered { fresh, known })
 }
 
+/// Stores deliveries whose ids are new, as [`remember`] and [`jobs::insert`](crate::jobs::insert) do, in a transaction of its
+/// own. Of the other ids it says what is known. A delivery of which it says nothing was not stored: its id has expired, or the
+/// database cannot do this in one statement.
+///
+/// `new` must be sorted by the claims, and have each id only once. When an error leaves open whether deliveries were stored,
+/// this function finds out if it is called again.
+pub async fn store_new(
+    db: &Db,
+    new: &[(Claim, &NewJob)],
+    now: Timestamp,
+    ttl: Duration,
+) -> Result<Remembered> {
+    let (claims, mut jobs): (Vec<Claim>, Vec<&NewJob>) = new.iter().copied().unzip();
+    debug_assert!(claims.is_sorted(), "the ids of a batch are sorted");
+    if claims.is_empty() || !db.inserts_new() {
+        return Ok(Remembered::default());
+    }
+    // Rows that are beside each other in most indices are inserted one after the other.
+    jobs.sort_unstable_by_key(|job| job.id);
+    let id_rows = rows(&claims, now, ttl);
+    let (delivery_rows, job_rows) = (deliveries::rows(&jobs), crate::jobs::rows(&jobs));
+    let others = [
+        Rows::new("deliveries", &delivery_rows),
+        Rows::new("jobs", &job_rows),
+    ];
+    let stored = db
+        .insert_new(Rows::new("webhook_ids", &id_rows), others)
+        .await?;
+    let stored = stored.iter().map(|row| row.get("job_id"));
+    let mut fresh: HashSet<JobId> = stored.collect::<Result<_>>()?;
+    let (mut known, mut own) = (HashMap::new(), Vec::new());
+    let left: HashMap<DeliveryId, JobId> = claims
+        .iter()
+        .filter(|claim| !fresh.contains(&claim.job))
+        .map(|claim| (claim.id, claim.job))
+        .collect();
+    if left.is_empty() {
+        return Ok(Remembered { fresh, known });
+    }
+    let ids: Vec<Uuid> = left.keys().map(|id| id.0).collect();
+    for row in db.query(KNOWN).bind(ids).fetch_all().await? {
+        let (id, first, expires_at) = read(&row)?;
+        if left.get(&id) == Some(&first.job) {
+            own.push(id.0);
+            fresh.insert(first.job);
+        } else if now < expires_at {
+            known.insert(id, first);
+        }
+    }
+    if !own.is_empty() {
+        // An earlier call has stored these, and its answer was lost, perhaps while it waited for a standby. A commit that
+        // comes later and writes something waits for the standby too, so that nothing is accepted before it is there.
+        db.transact("update webhook_ids set expires_at = $1 where id in ($2..)")
+            .bind(now.plus(ttl))
+            .bind(own)
+            .done()
+            .await?;
+    }
+    Ok(Remembered { fresh, known })
+}
+
+const KNOWN: &str = "select id, job_id, body_hash, expires_at from webhook_ids where id in ($1..)";
+
+/// A row of [`KNOWN`], with the time until which it is remembered.
+fn read(row: &Row) -> Result<(DeliveryId, First, Timestamp)> {
+    let first = First {
+        job: row.get("job_id")?,
+        body: row.get::<Option<i64>>("body_hash")?.map(BodyHash),
+    };
+    Ok((DeliveryId(row.get("id")?), first, row.get("expires_at")?))
+}
+
+fn ids_of(claims: &[Claim]) -> Vec<Uuid> {
+    claims.iter().map(|claim| claim.id.0).collect()
+}
+
 /// Deletes those of the ids that have expired.
 async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<()> {
-    let ids: Vec<Uuid> = known.iter().map(|claim| claim.id.0).collect();
     let expired: Vec<Uuid> = tx
         .query(
             "select id from webhook_ids
@@ -159,7 +231,7 @@ async fn remove_expired(tx: &mut Tx, known: &[Claim], now: Timestamp) -> Result<
              for update",
         )
         .bind(now.0)
-        .bind(ids)
+        .bind(ids_of(known))
         .all(|row| row.get("id"))
         .await?;
     delete(tx, expired).await?;
@@ -180,22 +252,26 @@ async fn insert(
     now: Timestamp,
     ttl: Duration,
 ) -> Result<HashSet<JobId>> {
-    let rows = claims.iter().map(|claim| {
+    let rows = tx
+        .insert(
+            "webhook_ids",
+            rows(claims, now, ttl),
+            "on conflict (id) do nothing returning job_id",
+        )
+        .await?;
+    rows.iter().map(|row| row.get("job_id")).collect()
+}
+
+fn rows<'v>(claims: &[Claim], now: Timestamp, ttl: Duration) -> Vec<[Cell<'v>; 4]> {
+    let row = |claim: &Claim| {
         [
             column("id", claim.id.0),
             column("job_id", claim.job),
             column("body_hash", claim.body.map(|it| it.0)),
             column("expires_at", now.plus(ttl)),
         ]
-    });
-    let rows = tx
-        .insert(
-            "webhook_ids",
-            rows.collect(),
-            "on conflict (id) do nothing returning job_id",
-        )
-        .await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+    };
+    claims.iter().map(row).collect()
 }
 
 /// The jobs that the deliveries of any shop with this id became. Two shops seldom have the same one.

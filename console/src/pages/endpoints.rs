@@ -1,4 +1,4 @@
-//! Where events are sent as webhooks, and whether they are taken there. And how an endpoint is added, tested,
+//! Where events are sent, and whether they are taken there. And how an endpoint is added, tested,
 //! paused, given another secret and removed.
 
 use std::time::Duration;
@@ -11,10 +11,8 @@ use domain::time::Timestamp;
 use lists::deeds::NewEndpoint;
 use lists::form::Empty;
 use lists::providers::{Endpoints, types};
-use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
-use providers::endpoints::Sender;
+use operators::endpoints::{self as flow, Change, Outcome, Refused, Seen, Tested, WantedEndpoint};
 use store::endpoints::{self, Endpoint};
-use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
@@ -23,8 +21,8 @@ use crate::error::Error;
 use crate::pages::object::Object;
 use lists::shown::{self, Cell};
 
-/// How long a test event may take. The page is answered before its deadline.
-const TEST: Duration = Duration::from_secs(8);
+/// How long the end of a test is waited for. The page is answered before its deadline.
+const TEST: Duration = Duration::from_secs(6);
 const HERE: &str = "/endpoints";
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -79,7 +77,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 fn acts(visit: &Visit<Reader>, it: &Endpoint) -> Vec<Act> {
     let act = act::of_one(visit, Role::Operator, "endpoints", it.id);
     let mut acts = vec![act(
-        "Send it a test event, which is not stored.",
+        "Have a worker send it a test event.",
         "Test",
         "test",
         false,
@@ -98,6 +96,9 @@ fn acts(visit: &Visit<Reader>, it: &Endpoint) -> Vec<Act> {
             "resume",
             false,
         ));
+    }
+    if it.is_broker() {
+        return acts;
     }
     // The answer to the first press is the only one that shows a secret.
     let seen = it.former_secret_until.map_or(0, |at| at.0);
@@ -182,20 +183,19 @@ fn refused(why: Refused) -> Error {
     }
 }
 
-/// Sends a test event, as the command does. It changes nothing, so the audit has no entry.
+/// Has a worker send a test event. It changes nothing of the endpoint, so the audit has no entry.
 pub async fn test(mut write: Write<Operator>) -> Result<Response, Error> {
     let id = write.id()?;
     write.end_turn();
     let parts = write.parts();
-    let event = flow::test_event(&parts.db, write.by(), &parts.clock, id).await;
-    let (_, webhook) = event.map_err(refused)?;
-    let sender = Sender::new(parts.config.endpoints.clone());
-    let sent = timeout(TEST, sender.send(webhook)).await;
-    let done = match sent {
-        Ok(Ok(())) => Done::Accepted,
-        _ => Done::NotAccepted,
-    };
-    Ok(act::see(&page(id), done))
+    let tested = flow::test(&parts.db, &parts.clock, id, TEST).await;
+    let Tested { id: job, outcome } = tested.map_err(refused)?;
+    // The page of the job has the reason.
+    Ok(match outcome {
+        Outcome::Accepted => act::see(&page(id), Done::Accepted),
+        Outcome::NotAccepted(_) => act::see(&format!("/jobs/{job}"), Done::NotAccepted),
+        Outcome::Unknown => act::see(&format!("/jobs/{job}"), Done::NotSent),
+    })
 }
 
 pub async fn pause(write: Write<Operator>) -> Result<Response, Error> {

@@ -8,6 +8,7 @@ use domain::license::LicenseId;
 use domain::time::Timestamp;
 use lists::deeds::Grant;
 use lists::form::Empty;
+use lists::orgs::Organizations;
 use lists::people::{self, Licenses, ListedLicense};
 use operators::licenses::{self as flow, Change, Outcome, Refused, Wanted, When};
 use store::licenses::{self, License};
@@ -34,6 +35,15 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         "waybill licenses grant --tier TIER".to_owned(),
     )];
     Ok(listing.answer(&visit))
+}
+
+/// Organizations, whose members have their licences.
+pub async fn organizations(visit: Visit<Reader>) -> Result<Response, Error> {
+    let list = Organizations {
+        grace: visit.license_grace(),
+        has_logins: false,
+    };
+    Ok(listing::read(&visit, &list).await?.listing.answer(&visit))
 }
 
 /// A licence as the console shows it: a person is named by the number of the account, and never by the login.

@@ -518,7 +518,11 @@ fn endpoint(it: &Endpoint, now: Timestamp) -> Option<Item> {
         what: format!("The endpoint {} takes nothing", it.url),
         count: format!("{} failed attempts", bounded(it.failures, i64::MAX)),
         why: it.last_error.clone().unwrap_or_default(),
-        mend: "Does it run, and does it answer 2xx? What waits is sent when it does.".to_owned(),
+        mend: if it.is_broker() {
+            Condition::EventsStandStill.row().mend.to_owned()
+        } else {
+            "Does it run, and does it answer 2xx? What waits is sent when it does.".to_owned()
+        },
         command: format!("waybill endpoints test {}", it.id),
         href: Some(format!("/endpoints/{}", it.id)),
         button: Some((

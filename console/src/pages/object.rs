@@ -115,7 +115,6 @@ pub async fn chains<R>(
     events: &[Envelope],
 ) -> sql::Result<Vec<Chain>> {
     let sent = sent_events::of(visit.db(), events).await?;
-    let has_broker = visit.config().amqp_url.is_some();
     let mut chains: BTreeMap<String, Vec<Step>> = BTreeMap::new();
     for it in jobs {
         let WithHistory { job, history, .. } = it;
@@ -164,7 +163,7 @@ pub async fn chains<R>(
             what: Cell::text(event.kind.clone()),
             outcome: String::new(),
             took: String::new(),
-            why: whereabouts(event.id, sent.get(&event.id), has_broker),
+            why: whereabouts(event.id, sent.get(&event.id)),
             anchor: Some(anchor(event.id)),
         });
     }
@@ -183,12 +182,9 @@ pub async fn chains<R>(
 }
 
 /// Where an event went.
-fn whereabouts(id: Uuid, sent: Option<&Sent>, has_broker: bool) -> String {
+fn whereabouts(id: Uuid, sent: Option<&Sent>) -> String {
     let mut parts = vec![format!("event {id}")];
     if let Some(sent) = sent {
-        if has_broker && sent.is_published {
-            parts.push("in RabbitMQ".to_owned());
-        }
         parts.extend(sent.went_to.iter().map(|url| format!("went to {url}")));
         parts.extend(sent.waits_for.iter().map(|url| format!("waits for {url}")));
     }

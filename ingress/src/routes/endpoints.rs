@@ -13,7 +13,7 @@ use domain::api_key::Shops;
 use domain::endpoint::ROTATION;
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use operators::endpoints::{self as flow, Change, Seen, WantedEndpoint};
+use operators::endpoints::{self as flow, Change, Seen, TEST_PATIENCE, Tested, WantedEndpoint};
 use providers::endpoints::AddressError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -34,7 +34,8 @@ const LARGEST_BODY: usize = 16 * 1024;
 
 pub fn routes() -> Vec<Operation> {
     let list = get("/api/endpoints", list)
-        .is("listEndpoints", "Where events are sent as webhooks")
+        .is("listEndpoints", "Where events are sent")
+        .about("The addresses to which they are sent as webhooks, and RabbitMQ, if there is one.")
         .answers::<Endpoints>(200, "The endpoints, the oldest first.");
     let url = "https://shop.example/hooks/waybill";
     let all = json!({"url": url});
@@ -62,7 +63,8 @@ pub fn routes() -> Vec<Operation> {
         .answers::<Endpoint>(200, "The endpoint.");
     let remove = delete("/api/endpoints/{id}", remove)
         .is("removeEndpoint", "Remove an endpoint and what waits for it")
-        .answers_content(204, "It is removed.", &json!({}));
+        .answers_content(204, "It is removed.", &json!({}))
+        .errors(&[Error::EndpointIsBroker]);
     let pause = post("/api/endpoints/{id}/pause", pause)
         .is(
             "pauseEndpoint",
@@ -76,10 +78,12 @@ pub fn routes() -> Vec<Operation> {
     let rotate = post("/api/endpoints/{id}/rotate", rotate)
         .is("rotateEndpoint", "Give an endpoint another secret")
         .about("For a day webhooks are signed with both secrets.")
-        .answers::<RotatedSecret>(200, "The new secret.");
+        .answers::<RotatedSecret>(200, "The new secret.")
+        .errors(&[Error::EndpointIsBroker]);
     let test = post("/api/endpoints/{id}/test", test)
         .is("testEndpoint", "Send a test event to an endpoint")
-        .about("The event's type is `endpoint.test`. The answer comes after at most 15 seconds.")
+        .about("The event's type is `endpoint.test`. A worker sends it, as it sends all others. The answer comes after at most \
+                20 seconds.")
         .answers::<EndpointTest>(200, "Whether the endpoint accepted it.");
     tagged(
         "Events",
@@ -125,10 +129,11 @@ pub struct RotatedSecret {
 /// What an endpoint did with a test event.
 #[derive(Serialize, ToSchema)]
 pub struct EndpointTest {
-    /// The id of the event.
+    /// The id of the event, and of the job that sends it.
     id: Uuid,
-    accepted: bool,
-    /// Why it was not accepted.
+    /// Null when no worker has said so far what became of it.
+    accepted: Option<bool>,
+    /// Why it was not accepted, or what to look at.
     error: Option<String>,
 }
 
@@ -281,22 +286,16 @@ pub async fn rotate(
 }
 
 pub async fn test(
-    key: OfAllShops<EndpointsWrite>,
+    _: OfAllShops<EndpointsWrite>,
     State(app): State<Arc<App>>,
     EndpointId(id): EndpointId,
 ) -> Result<Json<EndpointTest>, Error> {
-    let author = Author::of(&app, key.name());
-    let tested = finished(async move {
-        let (app, by) = (&author.app, author.by());
-        let (event, webhook) = flow::test_event(&app.db, by, &app.clock, id).await?;
-        let sent = app.endpoints().send(webhook).await;
-        Ok::<_, flow::Refused>((event, sent))
-    });
-    let (id, sent) = tested.await??;
+    let tested = finished(async move { flow::test(&app.db, &app.clock, id, TEST_PATIENCE).await });
+    let Tested { id, outcome } = tested.await??;
     Ok(Json(EndpointTest {
         id,
-        accepted: sent.is_ok(),
-        error: sent.err().map(|failed| failed.to_string()),
+        accepted: outcome.accepted(),
+        error: outcome.error().map(ToOwned::to_owned),
     }))
 }
 

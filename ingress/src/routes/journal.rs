@@ -3,10 +3,7 @@
 //! taken all the same, since workers leave them waiting meanwhile, and what only says how the process is,
 //! or how it is spoken to, is answered.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 
 use crate::App;
@@ -34,11 +31,8 @@ const ALWAYS_SERVED: [&str; 9] = [
 /// The beginnings of the paths of pages for people.
 const PAGES: [&str; 3] = ["/orders/", "/tracking/", "/pay/"];
 
-pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    if app.journal.is_current() || is_always_served(request.uri().path()) {
-        return next.run(request).await;
-    }
-    refusal(&app, &request, Error::NotServed)
+pub(super) fn refuses(app: &App, request: &Request) -> bool {
+    !app.journal.is_current() && !is_always_served(request.uri().path())
 }
 
 /// The answer to a request that is refused before its handler is called, in the form of its path.

@@ -106,8 +106,7 @@ pub fn router(app: Arc<App>) -> Router {
     router
         .fallback(async || Error::RouteNotFound)
         .method_not_allowed_fallback(async || Error::Method)
-        .layer(middleware::from_fn_with_state(app.clone(), journal::guard))
-        .layer(middleware::from_fn_with_state(app.clone(), crowded))
+        .layer(middleware::from_fn_with_state(app.clone(), guard))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             request_id::attach,
@@ -119,16 +118,18 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Refuses a request before any of its body is read, when its client has its share of the requests under way.
-async fn crowded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    if request.extensions().get::<Crowded>().is_none() {
-        return next.run(request).await;
+/// Refuses a request before any of its body is read, when its client has its share of the requests under way, or the
+/// database may not be served.
+async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    if request.extensions().get::<Crowded>().is_some() {
+        let error = Error::RateLimited(CROWDED_PAUSE);
+        return webhooks::refusal(&app, &request, error)
+            .unwrap_or_else(|| journal::refusal(&app, &request, error));
     }
-    let error = Error::RateLimited(CROWDED_PAUSE);
-    match webhooks::refusal(&app, &request, error) {
-        Some(answer) => answer,
-        None => journal::refusal(&app, &request, error),
+    if journal::refuses(&app, &request) {
+        return journal::refusal(&app, &request, Error::NotServed);
     }
+    next.run(request).await
 }
 
 async fn deadline(request: Request, next: Next) -> Response {

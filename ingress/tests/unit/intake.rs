@@ -28,25 +28,17 @@ fn waiting(shares: &Arc<Shares>, shop: &str, number: u128, size: usize) -> Waiti
     Waiting {
         place: enter(shares, shop).unwrap(),
         job: NewJob {
-            body: vec![b' '; size].into(),
-            id: Uuid::from_u128(number),
-            queue: Queue::Orders,
-            kind: "orders/create".to_owned(),
-            source: Source::Storefront,
             shop: Some(shop.to_owned()),
-            external_id: None,
-            object_id: None,
-            subject: None,
-            api_version: None,
-            connection: None,
-            state: State::Ready,
-            run_at: Timestamp(0),
-            notified_at: None,
-            deadline_at: None,
-            trace: None,
-            traceparent: None,
-            created_at: Timestamp(0),
+            ..NewJob::new(
+                Uuid::from_u128(number),
+                Queue::Orders,
+                Source::Storefront,
+                "orders/create".to_owned(),
+                vec![b' '; size].into(),
+                Timestamp(0),
+            )
         },
+        id: None,
         body_hash: None,
         note: None,
         answer: oneshot::channel().0,
@@ -67,7 +59,7 @@ fn a_batch_takes_bodies_up_to_its_bytes_and_at_least_one() {
     let batch = |sizes: &[usize]| {
         let mut turns = Turns::default();
         turns.extend(sizes.iter().map(|size| waiting(&shares, "a", 1, *size)));
-        turns.batch().len()
+        turns.batch(BATCH).len()
     };
     assert_eq!(batch(&[2 * MIB; 30]), 2);
     assert_eq!(batch(&[2000; BATCH + 9]), BATCH);
@@ -82,12 +74,15 @@ fn senders_take_turns_and_each_keeps_its_own_sequence() {
     let mut turns = Turns::default();
     turns.extend((1..=300).map(|number| waiting(&shares, "busy", number, 1)));
     turns.extend([1001, 1002].map(|number| waiting(&shares, "quiet", number, 1)));
-    let first = numbers(&turns.batch());
+    let first = numbers(&turns.batch(BATCH));
     assert_eq!(first[..5], [1, 1001, 2, 1002, 3]);
     let of_busy: Vec<u128> = (1..=254).collect();
     let (quiet, busy): (Vec<u128>, Vec<u128>) = first.into_iter().partition(|it| *it > 1000);
     assert_eq!((quiet, busy), (vec![1001, 1002], of_busy));
-    assert_eq!(numbers(&turns.batch()), (255..=300).collect::<Vec<_>>());
+    assert_eq!(
+        numbers(&turns.batch(BATCH)),
+        (255..=300).collect::<Vec<_>>()
+    );
     assert_eq!(turns.len, 0);
 }
 
@@ -165,6 +160,7 @@ async fn refused(intake: &Intake, shop: &str) -> Option<Unavailable> {
 async fn while_nothing_is_stored_one_sender_is_refused_with_503_and_others_are_not() {
     let ((privacy, _requests), (others, _others)) = (Lane::new(), Lane::new());
     let intake = Intake {
+        dedupes: true,
         lanes: Some(Lanes { privacy, others }),
         budget: Arc::new(Semaphore::new(WAITING_KIB)),
     };
@@ -176,4 +172,41 @@ async fn while_nothing_is_stored_one_sender_is_refused_with_503_and_others_are_n
     assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(error.retry_after().is_some() && error.reason() == "share");
     assert!(refused(&intake, "quiet").await.is_none());
+}
+
+#[test]
+fn batches_shrink_while_they_take_too_long_and_grow_again() {
+    let most = Most::new();
+    let (late, soon) = (STATEMENT_DEADLINE, STATEMENT_DEADLINE / 4);
+    most.learn(BATCH, Stored::No, late);
+    assert_eq!(
+        most.get(),
+        BATCH,
+        "a server that is gone says nothing of the size"
+    );
+    let shrunk = [200, 100, 50, 3, 1].map(|size| {
+        most.learn(size, Stored::Late, late);
+        most.get()
+    });
+    assert_eq!(shrunk, [100, 50, 25, 1, 1]);
+    most.learn(1, Stored::Yes, soon);
+    assert_eq!(most.get(), 2);
+    most.learn(1, Stored::Yes, soon);
+    assert_eq!(most.get(), 2, "it was not full");
+    most.learn(2, Stored::Yes, STATEMENT_DEADLINE / 2);
+    assert_eq!(most.get(), 3, "it took half of the time");
+    for _ in 0..9 {
+        most.learn(most.get(), Stored::Yes, soon);
+    }
+    assert_eq!(most.get(), BATCH);
+}
+
+#[test]
+fn a_commit_that_always_takes_most_of_the_time_does_not_keep_batches_small() {
+    let most = Most::new();
+    most.learn(2, Stored::Late, STATEMENT_DEADLINE);
+    for _ in 0..100 {
+        most.learn(most.get(), Stored::Yes, STATEMENT_DEADLINE * 2 / 3);
+    }
+    assert_eq!(most.get(), BATCH);
 }

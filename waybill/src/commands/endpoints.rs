@@ -1,16 +1,17 @@
-//! `waybill endpoints`: the addresses to which events are sent as webhooks (docs/webhooks.md).
+//! `waybill endpoints`: the addresses to which events are sent as webhooks (docs/webhooks.md), and RabbitMQ.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
 use domain::time::Timestamp;
-use operators::endpoints::{self as flow, Change, Refused, Seen, WantedEndpoint};
+use operators::endpoints::{
+    self as flow, Change, NOT_SENT, Outcome, Refused, Seen, TEST_PATIENCE, Tested, WantedEndpoint,
+};
 use platform::clock::Clock;
 use platform::{terminal, zone};
-use providers::endpoints::{Failed, Sender};
 use serde_json::json;
-use store::audit::{self, By};
+use store::broker;
 use store::sql::Db;
 use uuid::Uuid;
 
@@ -30,7 +31,7 @@ pub enum Command {
     List(Listed<Endpoints>),
     /// Show one endpoint
     Show(OneArguments),
-    /// Send a test event to an endpoint, from this machine. Exit code 1 when it does not accept it
+    /// Have a worker send a test event to an endpoint. Exit code 1 when it is not accepted
     Test(OneArguments),
     /// Send no events to an endpoint until it is resumed
     Pause(ChangeArguments),
@@ -55,8 +56,8 @@ pub struct AddArguments {
 
 #[derive(clap::Args)]
 pub struct OneArguments {
-    /// The endpoint's id, from `waybill endpoints list`
-    #[arg(value_parser = words::id)]
+    /// The endpoint's id, from `waybill endpoints list`, or `rabbitmq`
+    #[arg(value_parser = endpoint_id)]
     id: Uuid,
     /// Print JSON
     #[arg(long)]
@@ -65,8 +66,8 @@ pub struct OneArguments {
 
 #[derive(clap::Args)]
 pub struct ChangeArguments {
-    /// The endpoint's id, from `waybill endpoints list`
-    #[arg(value_parser = words::id)]
+    /// The endpoint's id, from `waybill endpoints list`, or `rabbitmq`
+    #[arg(value_parser = endpoint_id)]
     id: Uuid,
     #[command(flatten)]
     operator: Operator,
@@ -75,7 +76,7 @@ pub struct ChangeArguments {
 #[derive(clap::Args)]
 pub struct RotateArguments {
     /// The endpoint's id, from `waybill endpoints list`
-    #[arg(value_parser = words::id)]
+    #[arg(value_parser = endpoint_id)]
     id: Uuid,
     /// How long the former secret signs too: 1h, 2d, .. With 0s it ends at once
     #[arg(long, value_name = "AGE", value_parser = age::parse, default_value = "1d")]
@@ -87,12 +88,20 @@ pub struct RotateArguments {
     json: bool,
 }
 
+/// The id that stands for an endpoint, or the word for RabbitMQ.
+fn endpoint_id(text: &str) -> Result<Uuid, &'static str> {
+    if text == broker::NAME {
+        return Ok(broker::BROKER);
+    }
+    words::id(text)
+}
+
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::Add(arguments) => add(settings, db, arguments).await,
         Command::List(listed) => listed.print(db, &Endpoints).await,
         Command::Show(arguments) => show(db, &arguments).await,
-        Command::Test(arguments) => test(settings, db, &arguments).await,
+        Command::Test(arguments) => test(db, &arguments).await,
         Command::Pause(arguments) => change(settings, db, &arguments, Change::Pause).await,
         Command::Resume(arguments) => change(settings, db, &arguments, Change::Resume).await,
         Command::Remove(arguments) => change(settings, db, &arguments, Change::Remove).await,
@@ -163,34 +172,23 @@ async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
     table::show(arguments.json, &endpoint, || facts.render())
 }
 
-async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
+async fn test(db: &Db, arguments: &OneArguments) -> Result<()> {
     let id = arguments.id;
-    let keys = super::privacy::keys(settings, db).await?;
-    let clock = Clock::system();
-    let by = By {
-        keys: &keys,
-        actor: audit::OPERATOR,
-        now: clock.now(),
-    };
-    let (event, webhook) = flow::test_event(db, by, &clock, id)
-        .await
-        .map_err(refused(Some(id)))?;
-    let sent = Sender::new(Config::endpoints(settings)?)
-        .send(webhook)
-        .await;
+    terminal::over("A worker sends it; the answer comes within 20 s");
+    let tested = flow::test(db, &Clock::system(), id, TEST_PATIENCE).await;
+    terminal::over("");
+    let Tested { id: event, outcome } = tested.map_err(refused(Some(id)))?;
     if arguments.json {
-        let error = sent.as_ref().err().map(ToString::to_string);
-        table::print_json(&json!({"id": event, "accepted": sent.is_ok(), "error": error}))?;
+        let (accepted, error) = (outcome.accepted(), outcome.error());
+        table::print_json(&json!({"id": event, "accepted": accepted, "error": error}))?;
     }
-    match sent {
-        Ok(()) if arguments.json => Ok(()),
-        Ok(()) => table::print(&format!("The endpoint accepted the test event {event}.\n")),
-        Err(Failed::Status {
-            status, excerpt, ..
-        }) if !excerpt.is_empty() => {
-            bail!("the endpoint did not accept the test event: it answered {status}: {excerpt}")
+    match outcome {
+        Outcome::Accepted if arguments.json => Ok(()),
+        Outcome::Accepted => {
+            table::print(&format!("The endpoint accepted the test event {event}.\n"))
         }
-        Err(failed) => bail!("the endpoint did not accept the test event: {failed}"),
+        Outcome::NotAccepted(why) => bail!("the endpoint did not accept the test event: {why}"),
+        Outcome::Unknown => bail!("{NOT_SENT}; `waybill jobs show {event}` says more"),
     }
 }
 

@@ -17,10 +17,9 @@ use domain::event::Pattern;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::{shutdown, terminal, zone};
-use serde_json::Value;
-use store::events::{self, Filter};
+use store::events;
 use store::sql::{self, Db};
-use store::{broker_cursor, event_head, traces};
+use store::{broker, event_head};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -28,8 +27,9 @@ use crate::commands::database;
 use crate::commands::follow::{Flow, Outage};
 use crate::commands::forward::Forward;
 use crate::commands::remote::Remote;
-use crate::table::{self, Table};
+use crate::table::{self, Listed};
 use lists::age::{self, Moment};
+use lists::events::{Events, shop, short};
 use lists::words;
 
 /// The pause between two polls of the database.
@@ -42,15 +42,13 @@ const WAIT: u32 = 20;
 const REMEMBERED: usize = 100_000;
 /// How many rows are read at a time.
 const CHUNK: i64 = 500;
-/// How many characters of an event's data are shown on a line.
-const SHORT: usize = 100;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Show events as they are sent, one line for each, until Ctrl-C
     Tail(Tail),
     /// List the newest events
-    List(List),
+    List(Listed<Events>),
 }
 
 /// Which events are shown.
@@ -86,25 +84,6 @@ pub struct Tail {
     json: bool,
 }
 
-#[derive(clap::Args)]
-pub struct List {
-    #[command(flatten)]
-    wanted: Wanted,
-    /// Only events about the order, payment or other object with this id
-    #[arg(long, value_name = "ID")]
-    object: Option<String>,
-    /// Only events that followed from one delivery, the oldest first. Give its request id, trace
-    /// id, delivery id or job id
-    #[arg(long, value_name = "ID", conflicts_with_all = ["kind", "shop", "object"])]
-    trace: Option<String>,
-    /// Show at most this many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    limit: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Since {
     Moment(Moment),
@@ -119,16 +98,6 @@ fn since(text: &str) -> Result<Since, String> {
     moment.map_err(|problem| format!("{problem}, or the id of an event"))
 }
 
-/// The part of the filter that the database applies. The pattern itself decides whether a kind
-/// matches, because the database compares only the beginning of the kind.
-fn filter(kind: &Pattern, shop: Option<String>, object: Option<String>) -> Filter {
-    Filter {
-        kind_prefix: kind.prefix().to_owned(),
-        shop: shop.unwrap_or_default(),
-        object_id: object.unwrap_or_default(),
-    }
-}
-
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     match command {
         Command::Tail(arguments) => tail(settings, arguments).await,
@@ -136,37 +105,11 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     }
 }
 
-async fn list(settings: &Settings, arguments: List) -> Result<()> {
+async fn list(settings: &Settings, listed: Listed<Events>) -> Result<()> {
     let db = database(settings).await?;
-    let Wanted { kind, shop } = arguments.wanted;
-    let is_known = words::is_known(&kind);
-    let filter = filter(&kind, shop, arguments.object);
-    let limit = usize::try_from(arguments.limit)?;
-    let mut found: Vec<Envelope> = Vec::new();
-    if let Some(id) = &arguments.trace {
-        let traces: Vec<_> = traces::of(&db, id.trim()).await?.into_iter().collect();
-        found = events::of_traces(&db, &traces, i64::try_from(limit)?).await?;
-    }
-    let mut before = i64::MAX;
-    while arguments.trace.is_none() && found.len() < limit {
-        let older = events::newest(&db, &filter, before, CHUNK).await?;
-        let Some(oldest) = older.last() else { break };
-        before = oldest.position;
-        found.extend(older.into_iter().filter(|event| kind.fits(&event.kind)));
-    }
+    let shown = listed.print(&db, &Events).await;
     db.close().await;
-    found.truncate(limit);
-    table::show(arguments.json, &found, || {
-        let mut rows = Table::new(["TIME", "TYPE", "SHOP", "OBJECT", "DATA"]);
-        for event in &found {
-            rows.row(cells(event));
-        }
-        rows.or(if is_known {
-            "No events.\n"
-        } else {
-            "No events: no type of this version fits --type; docs/events.md lists them.\n"
-        })
-    })
+    shown
 }
 
 async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
@@ -255,7 +198,8 @@ struct Follower {
 /// Shows events, and forwards them first if that is wanted.
 struct Shown {
     kind: Pattern,
-    filter: Filter,
+    /// Only those of this shop. Empty: of any.
+    shop: String,
     json: bool,
     /// How many events are still to be shown. `None`: no limit.
     left: Option<u64>,
@@ -303,7 +247,7 @@ impl Follower {
         broker: Option<&config::Broker>,
     ) -> Result<()> {
         if self.position.is_none() {
-            self.published = broker_cursor::position(db).await?;
+            self.published = broker::position(db).await?;
         }
         match broker {
             Some(broker) => self.follow_broker(db, broker).await,
@@ -414,7 +358,7 @@ impl Shown {
     fn new(tail: &Tail) -> Self {
         let Wanted { kind, shop } = &tail.wanted;
         Shown {
-            filter: filter(kind, shop.clone(), None),
+            shop: shop.clone().unwrap_or_default(),
             kind: kind.clone(),
             json: tail.json,
             left: tail.limit,
@@ -449,7 +393,7 @@ impl Shown {
             None => vec![("after", "latest".to_owned())],
         };
         loop {
-            let filters = [("type", self.kind.as_str()), ("shop", &self.filter.shop)];
+            let filters = [("type", self.kind.as_str()), ("shop", &self.shop)];
             let filters = filters
                 .into_iter()
                 .filter(|(_, it)| !it.is_empty() && *it != "#");
@@ -483,7 +427,7 @@ impl Shown {
     }
 
     fn fits(&self, kind: &str, shop: Option<&str>) -> bool {
-        let wanted = self.filter.shop.as_str();
+        let wanted = self.shop.as_str();
         (wanted.is_empty() || shop == Some(wanted)) && self.kind.fits(kind)
     }
 
@@ -543,44 +487,13 @@ fn is_outage(error: &anyhow::Error) -> bool {
 }
 
 fn cells(event: &Envelope) -> [String; 5] {
-    let data = serde_json::from_str(event.data.get()).unwrap_or_default();
     [
         zone::time(event.created_at),
         printable(&event.kind),
-        printable(
-            event
-                .shop
-                .as_deref()
-                .filter(|shop| !shop.is_empty())
-                .unwrap_or("-"),
-        ),
+        printable(shop(event).unwrap_or("-")),
         printable(&event.object_id),
-        printable(&short(&data, event)),
+        printable(&short(event)),
     ]
-}
-
-/// An event's data on one line, without the fields that other columns show. Of a list only the
-/// length is shown.
-fn short(data: &Value, event: &Envelope) -> String {
-    let mut text = String::new();
-    for (name, value) in data.as_object().into_iter().flatten() {
-        let value = match value {
-            Value::Null => continue,
-            Value::String(value) if name == "shop" && Some(value) == event.shop.as_ref() => {
-                continue;
-            }
-            Value::String(value) if *value == event.object_id => continue,
-            Value::String(value) => value.clone(),
-            Value::Array(items) => format!("[{}]", items.len()),
-            other => other.to_string(),
-        };
-        let _ = write!(text, "{name}={value} ");
-    }
-    let text = text.trim_end();
-    match text.char_indices().nth(SHORT) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}..", &text[..end]),
-    }
 }
 
 /// Replaces control characters, because text that a sender chose must not control the terminal.

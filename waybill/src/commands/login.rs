@@ -20,6 +20,8 @@ use crate::commands::client;
 use crate::table::{self, Table};
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a login is asked for of a service that cannot answer for a moment.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// By how much `slow_down` makes the interval longer (RFC 8628, section 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
@@ -76,22 +78,32 @@ struct Device {
 }
 
 impl Device {
+    /// Asks for a code, and while the service says that it cannot answer now, asks again when it says to.
     async fn begin(&self) -> Result<Begun> {
         let url = format!("{}/auth/device/code", self.url);
-        let response = self.client.post(&url).send().await;
-        let response = response.with_context(|| {
-            format!("nothing answers on {url}; is Waybill running? PUBLIC_URL names its address")
-        })?;
-        let status = response.status();
-        let wait = retry_after(&response);
-        let body: Value = response.json().await.unwrap_or_default();
-        if status == StatusCode::OK {
-            return serde_json::from_value(body).context("the answer is not a device code");
-        }
-        let detail = body["detail"].as_str().unwrap_or("no reason given");
-        match wait {
-            Some(wait) => bail!("{status}: {detail}; try again in {} s", wait.as_secs()),
-            None => bail!("{status}: {detail}"),
+        let clock = Clock::system();
+        loop {
+            let response = self.client.post(&url).send().await;
+            let response = response.with_context(|| {
+                format!(
+                    "nothing answers on {url}; is Waybill running? PUBLIC_URL names its address"
+                )
+            })?;
+            let status = response.status();
+            let wait = retry_after(&response);
+            let body: Value = response.json().await.unwrap_or_default();
+            if status == StatusCode::OK {
+                return serde_json::from_value(body).context("the answer is not a device code");
+            }
+            let detail = body["detail"].as_str().unwrap_or("no reason given");
+            let Some(wait) = wait else {
+                bail!("{status}: {detail}");
+            };
+            let is_away = status == StatusCode::SERVICE_UNAVAILABLE;
+            if !is_away || clock.elapsed() + wait > PATIENCE {
+                bail!("{status}: {detail}; try again in {} s", wait.as_secs());
+            }
+            tokio::time::sleep(wait.max(Duration::from_secs(1))).await;
         }
     }
 

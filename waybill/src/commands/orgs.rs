@@ -2,21 +2,22 @@
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
-use domain::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
+use domain::license::{Tier, check_orgs, check_seats};
+use lists::orgs::{Organizations, seats};
 use operators::accounts::Meant;
 use operators::licenses::{When, organization, others};
 use platform::clock::Clock;
 use providers::identity::IdentityProvider;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::audit::By;
-use store::licenses::{self, Customer, License};
+use store::licenses::{self, Customer};
 use store::orgs;
 use store::sql::Db;
 use store::users::Named;
 
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{misused, with_database};
-use crate::table::{self, Output, Table, or_dash, or_none};
+use crate::table::{self, Listed};
 
 const LONGEST_NAME: usize = 100;
 
@@ -55,7 +56,7 @@ pub enum Command {
     /// Remove a member, who then no longer has the organization's licences
     RemoveMember(OrgAndUser),
     /// List organizations, their members and seats
-    List(Output),
+    List(Listed<Organizations>),
 }
 
 #[derive(clap::Args)]
@@ -97,7 +98,13 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::SetOwner(of) => set_owner(settings, db, &of, when).await,
         Command::AddMember(of) => add(settings, db, &of, when).await,
         Command::RemoveMember(of) => remove(settings, db, &of).await,
-        Command::List(Output { json }) => list(db, json, when).await,
+        Command::List(listed) => {
+            let list = Organizations {
+                grace: when.grace,
+                has_logins: true,
+            };
+            listed.print(db, &list).await
+        }
     })
     .await
 }
@@ -235,7 +242,7 @@ async fn add(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Resul
     }
     let members = orgs::members(&mut tx, org.id).await?.len();
     let licenses = licenses::of_org(&mut tx, org.id).await?;
-    let tier = tier(&licenses, when);
+    let tier = when.seats_tier(&licenses);
     check_seats(&org.name, tier, members)?;
     let by = author.by(when.now);
     by.note(
@@ -246,7 +253,7 @@ async fn add(settings: &Settings, db: &Db, of: &OrgAndUser, when: When) -> Resul
     )
     .await?;
     tx.commit().await?;
-    let seats = seats(tier);
+    let seats = seats(tier.and_then(Tier::max_users));
     let doubt = meant.doubt(&user).unwrap_or_default();
     table::print(&format!(
         "{user} is a member of {}, which has {members} of {seats} seats taken.\n{doubt}",
@@ -272,53 +279,4 @@ async fn remove(settings: &Settings, db: &Db, of: &OrgAndUser) -> Result<()> {
         .await?;
     tx.commit().await?;
     table::print(&format!("{named} is no longer a member of {}.\n", org.name))
-}
-
-async fn list(db: &Db, json: bool, when: When) -> Result<()> {
-    let mut table = Table::new(["ORGANIZATION", "OWNER", "TIERS", "SEATS", "MEMBERS"]);
-    let mut all: Vec<Value> = Vec::new();
-    for org in orgs::list(db).await? {
-        let mut tx = db.begin().await?;
-        let owner = orgs::owner(&mut tx, &org).await?;
-        let members = orgs::members(&mut tx, org.id).await?;
-        let licenses = licenses::of_org(&mut tx, org.id).await?;
-        tx.rollback().await?;
-        let names: Vec<String> = members.iter().map(ToString::to_string).collect();
-        let tiers: Vec<Tier> = licenses.iter().map(|license| license.tier).collect();
-        let shown: Vec<&str> = tiers.iter().map(Tier::into_str).collect();
-        let counting = tier(&licenses, when);
-        let lacking = seats_lacking(counting, members.len());
-        let over = match lacking {
-            0 => String::new(),
-            lacking => format!(" ({lacking} over)"),
-        };
-        table.row([
-            org.name.clone(),
-            or_none(owner.as_ref()),
-            or_dash(&shown.join(", ")),
-            format!("{}/{}{over}", members.len(), seats(counting)),
-            or_dash(&names.join(", ")),
-        ]);
-        all.push(json!({
-            "id": org.id, "name": org.name, "owner_id": org.owner_id, "owner": owner,
-            "created_at": org.created_at, "tiers": tiers, "members": members,
-            "seats": counting.and_then(Tier::max_users), "seats_over": lacking,
-        }));
-    }
-    table::show(json, &all, || table.render())
-}
-
-/// The tier that decides how many seats the organization has.
-fn tier(licenses: &[License], when: When) -> Option<Tier> {
-    let candidates: Vec<Candidate> = licenses
-        .iter()
-        .filter_map(|license| license.candidate(when.grace))
-        .collect();
-    seats_tier(&candidates, when.now)
-}
-
-/// How many members the tier allows.
-fn seats(tier: Option<Tier>) -> String {
-    let most = tier.and_then(Tier::max_users);
-    most.map_or("unlimited".to_owned(), |most| most.to_string())
 }

@@ -57,6 +57,7 @@ pub enum Answer {
     /// The event with the object that it came without.
     Object(Bytes),
     Webhook(webhooks::Ended),
+    Tested(webhooks::Tested),
     /// It was not asked: by now nothing is wanted of it.
     NotAsked,
 }
@@ -122,7 +123,8 @@ pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
             | Internal::RetryPayment
             | Internal::SendNotification
             | Internal::EraseAgain
-            | Internal::SendEvent,
+            | Internal::SendEvent
+            | Internal::TestEndpoint,
         ) => bail!("a job of the kind {} is a call", job.kind),
     }
 }
@@ -183,6 +185,9 @@ pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Ans
         Kind::Internal(Internal::SendEvent) => {
             webhooks::call(parts, &providers.endpoints, &providers.endpoint_rooms, job).await
         }
+        Kind::Internal(Internal::TestEndpoint) => {
+            webhooks::test(parts, &providers.endpoints, &providers.endpoint_rooms, job).await
+        }
         Kind::Order(_)
         | Kind::Payment(_)
         | Kind::Internal(Internal::LinkPayment | Internal::EndWait) => {
@@ -214,6 +219,7 @@ pub async fn record<'a>(
             Box::pin(thin_events::record(&mut outbox, tx, job, event)).await?;
         }
         Answer::Webhook(ended) => webhooks::record(tx, job, *ended, outbox.now).await?,
+        Answer::Tested(tested) => webhooks::record_test(context.clock, tx, job, tested).await?,
         Answer::NotAsked => {}
     }
     outbox.write(tx).await?;

@@ -4,21 +4,28 @@
 //! The job is retried for three days (`domain::job`). After that it is dead, and the next event of
 //! its object is sent, for which three days begin. The first webhook that an endpoint accepts after it
 //! was away makes the jobs of all others due.
+//!
+//! And the job that sends a test event, whose failure is the answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use bus::JobRef;
+use bus::{Bus, JobRef};
 use domain::endpoint::State;
+use domain::envelope::Envelope;
 use domain::job::{Internal, Job, JobId, Kind};
 use domain::time::Timestamp;
 use flows::outbox::{self, JobNotification};
+use operators::endpoints::Test;
+use platform::clock::Clock;
 use process::Parts;
 use providers::endpoints::{Failed, Sender, Webhook};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::endpoints::Endpoint;
+use store::job_attempts::{self, Outcome};
 use store::sql::{self, Tx};
 use store::{endpoints, events, jobs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,6 +33,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Answer;
+use crate::attempt::Begun;
 use crate::failure::{Later, storable};
 
 /// How many jobs of a process send to one endpoint at a time, so that a slow endpoint leaves room
@@ -44,6 +52,16 @@ pub struct Body {
     pub endpoint_id: Uuid,
     pub event_id: Uuid,
 }
+
+/// How a test ended: when it was sent, and why it was not accepted.
+pub struct Tested {
+    begun: Begun,
+    failed: Option<(String, Option<u16>)>,
+}
+
+/// Whoever asked for an older test no longer waits for it. It is shorter than a claim lasts, so a test whose process died
+/// is not sent once more.
+const TEST_KEPT: Duration = Duration::from_secs(30);
 
 /// How the work of a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +163,80 @@ pub async fn call(parts: &Parts, sender: &Sender, rooms: &Rooms, job: &Job) -> R
         log_pause(endpoint_id, State::Gone);
     }
     Err(failed.into())
+}
+
+/// Sends a test event to an endpoint, in whatever state that is. The job's id is the event's. Each failure is the answer,
+/// and none is tried again.
+pub async fn test(parts: &Parts, sender: &Sender, rooms: &Rooms, job: &Job) -> Result<Answer> {
+    let begun = Begun::now(&parts.clock);
+    let failed = test_failure(parts, sender, rooms, job).await?;
+    Ok(Answer::Tested(Tested { begun, failed }))
+}
+
+async fn test_failure(
+    parts: &Parts,
+    sender: &Sender,
+    rooms: &Rooms,
+    job: &Job,
+) -> Result<Option<(String, Option<u16>)>> {
+    let (db, now) = (&parts.db, parts.clock.now());
+    if job.created_at < now.minus(TEST_KEPT) {
+        let why = "it is older than 30 s by the clock of this worker; test the endpoint again";
+        return Ok(Some((why.to_owned(), None)));
+    }
+    let Test { endpoint_id } = outbox::body(job)?;
+    let found = endpoints::with_secrets(db, &parts.keys, endpoint_id, now).await;
+    let (endpoint, secrets) = match found {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(Some(("it was removed".to_owned(), None))),
+        Err(error) if sql::is_outage(&error) => return Err(error.into()),
+        Err(error) => return Ok(Some((storable(&error.into()), None))),
+    };
+    let event = Envelope {
+        id: job.id,
+        kind: "endpoint.test".to_owned(),
+        shop: None,
+        object_id: endpoint_id.to_string(),
+        created_at: now,
+        data: serde_json::value::to_raw_value(&json!({}))?,
+        position: 0,
+        traceparent: None,
+    };
+    if endpoint.is_broker() {
+        return Ok(test_broker(&parts.bus, &event).await);
+    }
+    let Ok(_room) = rooms.enter(endpoint_id) else {
+        return Ok(Some(("it is busy with other webhooks".to_owned(), None)));
+    };
+    let (id, body) = (event.id.to_string(), serde_json::to_vec(&event)?);
+    let webhook = Webhook::signed(&endpoint.url, &secrets, id, now, body);
+    let Err(failed) = sender.send(webhook).await else {
+        return Ok(None);
+    };
+    let status = failed.status();
+    Ok(Some((storable(&failed.into()), status)))
+}
+
+async fn test_broker(bus: &Bus, event: &Envelope) -> Option<(String, Option<u16>)> {
+    if bus.is_local() {
+        return Some(("the worker that tests it has no AMQP_URL".to_owned(), None));
+    }
+    let failed = bus.publish_events(&[event]).await.failure?;
+    Some((storable(&failed), None))
+}
+
+/// Records how a test ended. One that failed is an attempt of its job.
+pub async fn record_test(
+    clock: &Clock,
+    tx: &mut Tx,
+    job: &Job,
+    tested: &Tested,
+) -> sql::Result<()> {
+    let Some((error, status)) = &tested.failed else {
+        return Ok(());
+    };
+    let attempt = tested.begun.attempt(clock, Outcome::Failed, error, *status);
+    job_attempts::add(tx, job.id, &attempt).await
 }
 
 /// The end of a run whose endpoint takes nothing now. No failure is counted.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bus::{Bus, JobRef};
 use bytes::Bytes;
 use config::{Config, Mode, Settings};
-use domain::job::{JobId, Queue, Source, State};
+use domain::job::{JobId, Queue, Source};
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use process::journal::Journal;
@@ -85,24 +85,16 @@ impl House {
     async fn store(&self, kind: &str, bodies: &[String]) -> Vec<JobId> {
         let now = self.parts.clock.now();
         let job = |body: &String| NewJob {
-            id: self.parts.clock.id(),
-            queue: Queue::Orders,
-            kind: kind.to_owned(),
-            source: Source::Storefront,
             shop: Some(SHOP.to_owned()),
-            external_id: None,
-            object_id: None,
-            subject: None,
-            api_version: None,
-            connection: None,
-            body: Bytes::from(body.clone()),
-            state: State::Ready,
-            run_at: now,
             notified_at: Some(now),
-            deadline_at: None,
-            trace: None,
-            traceparent: None,
-            created_at: now,
+            ..NewJob::new(
+                self.parts.clock.id(),
+                Queue::Orders,
+                Source::Storefront,
+                kind.to_owned(),
+                Bytes::from(body.clone()),
+                now,
+            )
         };
         let stored: Vec<NewJob> = bodies.iter().map(job).collect();
         let mut tx = self.parts.db.begin().await.unwrap();

@@ -31,13 +31,12 @@ const LEFT: &str = "
     union all
     select 'an event waits for the endpoint', null from outgoing_webhooks
     union all
-    select 'the endpoint is behind',
+    select 'an endpoint is behind',
            (select min(expires_at) - $1 from leases where expires_at > $1) from endpoints
-    where position < coalesce((select position from event_head), 0)
+    where position < coalesce((select position from event_head), 0) and ($2 = 1 or secret is not null)
     union all
-    select 'the broker is behind',
-           (select min(expires_at) - $1 from leases where expires_at > $1) from event_head
-    where $2 = 1 and position > coalesce((select position from broker_cursor), 0)";
+    select 'the broker is no endpoint', null from event_head
+    where $2 = 1 and not exists (select 1 from endpoints where secret is null)";
 
 /// What is left to be done, in words, and in how many milliseconds the first of it.
 pub async fn left(installation: &Installation) -> (Vec<String>, i64) {
@@ -57,7 +56,7 @@ pub async fn left(installation: &Installation) -> (Vec<String>, i64) {
 pub async fn cursor(installation: &Installation) {
     let row = installation
         .db
-        .query("select position from endpoints")
+        .query("select position from endpoints where secret is not null")
         .fetch_one();
     let now: i64 = row.await.unwrap().get("position").unwrap();
     let before = std::mem::replace(&mut installation.schedule.state().cursor, now);

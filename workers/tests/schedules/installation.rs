@@ -319,6 +319,7 @@ impl Installation {
                 journal,
                 measures,
             };
+            parts.open_outlet().await.unwrap();
             if role.is_ingress {
                 let (intake, _tasks) = IntakeTasks::start(&parts);
                 let app = Arc::new(App::new(parts.clone(), intake));

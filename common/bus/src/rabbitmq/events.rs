@@ -30,6 +30,10 @@ use telemetry::Span;
 const TAP_PREFETCH: u16 = 500;
 
 impl RabbitMq {
+    pub fn events_exchange(&self) -> String {
+        self.shared.name("events")
+    }
+
     /// Sends all events at once, and waits for their confirms within one deadline.
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
         let mut published = Published::default();
@@ -37,7 +41,7 @@ impl RabbitMq {
             published.failure = Some(anyhow!("the broker is not connected"));
             return published;
         };
-        let exchange = self.shared.name("events");
+        let exchange = self.events_exchange();
         let deadline = Instant::now() + CONFIRM_DEADLINE;
         let sending = events
             .iter()

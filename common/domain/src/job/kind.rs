@@ -61,6 +61,9 @@ pub enum Internal {
     /// Sends an event to an endpoint that did not accept it at first.
     #[strum(serialize = "endpoints/send")]
     SendEvent,
+    /// Sends a test event to an endpoint. A failure is the answer, and is not tried again.
+    #[strum(serialize = "endpoints/test")]
+    TestEndpoint,
 }
 
 /// What the table says of a kind.
@@ -114,7 +117,7 @@ impl Kind {
         };
         use Internal::{
             ConfirmTopic, EndWait, EraseAgain, IssueRefund, LinkPayment, RequestFulfillment,
-            RetryPayment, SendEvent, SendNotification,
+            RetryPayment, SendEvent, SendNotification, TestEndpoint,
         };
         use Provider::{Mail, Payment, Storefront};
         use Queue::{Endpoints, Orders, Payments, Privacy};
@@ -147,6 +150,7 @@ impl Kind {
                 SendNotification => row(Payments, internal, Asks(Mail), NotificationFailed),
                 EraseAgain => row(Privacy, internal, TakesLong, RequestFailed),
                 SendEvent => row(Endpoints, internal, CallsEndpoint, EventNotSent),
+                TestEndpoint => row(Endpoints, internal, CallsEndpoint, Nothing),
             },
         }
     }

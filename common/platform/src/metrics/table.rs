@@ -317,13 +317,13 @@ pub const ALL: &[Metric] = &[
         Ingress,
         "waybill_intake_batch_size",
         &[],
-        "Deliveries in one transaction",
+        "Deliveries in one batch",
     ),
     histogram(
         Ingress,
         "waybill_intake_commit_seconds",
         &[],
-        "How long it took to store a batch, from begin to commit",
+        "How long it took to store a batch and commit it",
     ),
     counter(
         Ingress,
@@ -341,7 +341,7 @@ pub const ALL: &[Metric] = &[
         Every,
         "waybill_endpoints",
         &["state"],
-        "Endpoints of webhooks by state: active, paused, failing or gone",
+        "Endpoints, RabbitMQ too, by state: active, paused, failing or gone",
     ),
     gauge(
         Every,

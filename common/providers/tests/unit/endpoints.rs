@@ -3,15 +3,6 @@
 use super::*;
 
 #[test]
-fn an_excerpt_is_one_short_line() {
-    assert_eq!(excerpt(b""), "");
-    assert_eq!(excerpt(b" \r\n\t\0 "), "");
-    assert_eq!(excerpt(b"no\n\x1b[31mroom"), "no [31mroom");
-    assert_eq!(excerpt(&[b'a'; 4096]).len(), EXCERPT);
-    assert_eq!(excerpt(b"\xff"), "\u{fffd}");
-}
-
-#[test]
 fn an_endpoint_says_in_seconds_or_by_its_own_clock_how_long_to_wait() {
     const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     let wait = |after: &'static str, date: Option<&'static str>| {

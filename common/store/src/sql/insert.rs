@@ -9,29 +9,37 @@ use super::{Result, Row, Value};
 const SQLITE_PLACEHOLDERS: usize = 30_000;
 
 /// The placeholders for the columns of rows like this one, for `unnest`: an array for each column, so that the
-/// statement's text and plan are the same for any number of rows.
-pub(super) fn arrays(row: &[Cell<'_>]) -> String {
+/// statement's text and plan are the same for any number of rows. `first` is the number of the first placeholder.
+pub(super) fn arrays(row: &[Cell<'_>], first: usize) -> String {
     let array = |(n, (_, value)): (usize, &Cell<'_>)| format!("${n}::{}[]", value.postgres_type());
-    let arrays: Vec<String> = (1..).zip(row).map(array).collect();
+    let arrays: Vec<String> = (first..).zip(row).map(array).collect();
     arrays.join(", ")
 }
 
-/// Runs a statement with [`arrays`] of these rows.
+/// The names of the columns of rows like this one.
+pub(super) fn names(row: &[Cell<'_>]) -> String {
+    let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// Runs a statement with [`arrays`] of the rows of each of these tables.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 pub(super) async fn insert_postgres<'a>(
     connection: &mut PoolConnection<Postgres>,
     persistent: bool,
     sql: String,
-    rows: &[impl AsRef<[Cell<'a>]>],
+    tables: &[&[impl AsRef<[Cell<'a>]>]],
 ) -> Result<Vec<Row>> {
     let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql)).persistent(persistent);
-    for (column, (_, value)) in rows[0].as_ref().iter().enumerate() {
-        query = match value {
-            Value::Int(_) => query.bind(values(rows, column, Value::int)),
-            Value::Bytes(_) => query.bind(values(rows, column, Value::bytes)),
-            Value::Uuid(_) => query.bind(values(rows, column, Value::uuid)),
-            _ => query.bind(values(rows, column, Value::text)),
-        };
+    for rows in tables {
+        for (column, (_, value)) in rows[0].as_ref().iter().enumerate() {
+            query = match value {
+                Value::Int(_) => query.bind(values(rows, column, Value::int)),
+                Value::Bytes(_) => query.bind(values(rows, column, Value::bytes)),
+                Value::Uuid(_) => query.bind(values(rows, column, Value::uuid)),
+                _ => query.bind(values(rows, column, Value::text)),
+            };
+        }
     }
     let rows = query.fetch_all(&mut **connection).await?;
     Ok(rows.into_iter().map(Row::Postgres).collect())

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::insert::{Cell, arrays, column, insert_postgres};
+use super::insert::{Cell, arrays, column, insert_postgres, names};
 use super::tx::{Connection, in_time, open};
 use super::{Db, Result, Row, Tx};
 
@@ -30,7 +30,8 @@ impl Tx {
         };
         let sql = insert(rows[0].as_ref());
         let connection = open(connection)?;
-        let inserted = insert_postgres(connection, self.persistent, sql, &rows);
+        let tables = [&*rows];
+        let inserted = insert_postgres(connection, self.persistent, sql, &tables);
         let inserted = in_time(inserted).await.map(|_| ());
         self.ran("insert into events", inserted).await
     }
@@ -72,8 +73,7 @@ impl Tx {
 
 /// Each row is joined with the mark before it is given its position, so the mark is there before the first position.
 fn insert(row: &[Cell<'_>]) -> String {
-    let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
-    let names = names.join(", ");
+    let names = names(row);
     format!(
         "with mark as materialized (
              select pg_advisory_xact_lock_shared(
@@ -84,7 +84,7 @@ fn insert(row: &[Cell<'_>]) -> String {
          insert into events (position, {names})
          select nextval('event_positions'), {names}
          from (select {names} from mark, unnest({}) with ordinality as given ({names}, nth) order by nth) as sorted",
-        arrays(row)
+        arrays(row, 1)
     )
 }
 

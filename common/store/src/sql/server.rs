@@ -9,13 +9,17 @@ use tokio::time::{Instant, timeout};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use super::{Db, Error, Result, Row, acquire, set};
+use super::{Db, Error, Limit, Result, Row, acquire, is_connection_error, set};
 use config::database::Pooling;
 use domain::time::Timestamp;
 
 /// How many questions are timed.
 const QUESTIONS: usize = 5;
 
+/// How long a start waits for a server that does not answer yet, and a command that works with the data. A delivery could
+/// not wait so long.
+const START_DEADLINE: Duration = Duration::from_secs(5);
+const START_PAUSE: Duration = Duration::from_millis(100);
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The error when settings do not stay with the connection on which they were made.
@@ -154,6 +158,29 @@ impl Db {
         })
     }
 
+    /// Waits until the server answers on a connection, at most 5 s, because one that pauses or restarts, or has no
+    /// connection left, is soon back. After that the error is the last one.
+    pub async fn reached(&self) -> Result<()> {
+        let Db::Postgres { pool, .. } = self else {
+            return Ok(());
+        };
+        let options = pool.connect_options();
+        let mut last = Error::PoolTimedOut;
+        let reached = async {
+            loop {
+                match answers(&options).await {
+                    Err(error) if is_away(&error) => last = error,
+                    answered => return answered,
+                }
+                tokio::time::sleep(START_PAUSE).await;
+            }
+        };
+        match timeout(START_DEADLINE, reached).await {
+            Ok(reached) => reached,
+            Err(_) => Err(last),
+        }
+    }
+
     /// Makes the settings on a connection, so that an error is the server's own and not that of the pool,
     /// and refuses a pooler of transactions that the URL does not declare: what is set on one connection
     /// would hold on any of those that others use.
@@ -208,7 +235,7 @@ impl Db {
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 async fn check(options: &PgConnectOptions) -> Result<()> {
     let mut first = PgConnection::connect_with(options).await?;
-    set(&mut first).await?;
+    set(&mut first, Limit::Usual).await?;
     let probe = RandomState::new().hash_one(0).to_string();
     let set_probe = AssertSqlSafe(format!("set waybill.probe = '{probe}'"));
     sqlx::raw_sql(set_probe).execute(&mut first).await?;
@@ -224,6 +251,23 @@ async fn check(options: &PgConnectOptions) -> Result<()> {
         return Err(Error::Configuration(UNDECLARED_POOLER.into()));
     }
     Ok(())
+}
+
+/// Asks on a new connection: a pooler may take one while its server is away.
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn answers(options: &PgConnectOptions) -> Result<()> {
+    let mut connection = PgConnection::connect_with(options).await?;
+    sqlx::raw_sql("select 1").execute(&mut connection).await?;
+    // It has answered, so how the connection ends does not matter.
+    let _ = connection.close().await;
+    Ok(())
+}
+
+/// Whether a server may soon be back. Class 53 means that it has too little of something, such as connections.
+fn is_away(error: &Error) -> bool {
+    let is_full = |code: &str| code.starts_with("53");
+    is_connection_error(error)
+        || matches!(error, Error::Database(error) if error.code().is_some_and(|code| is_full(&code)))
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]

@@ -10,7 +10,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
 
-use super::insert::{arrays, insert_postgres, insert_sqlite, overwriting};
+use super::insert::{arrays, insert_postgres, insert_sqlite, names, overwriting};
 use super::outdated::Outdated;
 use super::query::Target;
 use super::{
@@ -194,14 +194,13 @@ impl Tx {
         let Some(first) = rows.first() else {
             return Ok(Vec::new());
         };
-        let names: Vec<&str> = first.as_ref().iter().map(|(name, _)| *name).collect();
-        let head = format!("insert into {table} ({})", names.join(", "));
+        let head = format!("insert into {table} ({})", names(first.as_ref()));
         let result = match &mut self.connection {
             Connection::Postgres(connection) => {
-                let arrays = arrays(first.as_ref());
+                let arrays = arrays(first.as_ref(), 1);
                 let sql = format!("{head} select * from unnest({arrays}) {rest}");
                 let connection = open(connection)?;
-                in_time(insert_postgres(connection, self.persistent, sql, &rows)).await
+                in_time(insert_postgres(connection, self.persistent, sql, &[&rows])).await
             }
             Connection::Sqlite(connection) => {
                 elsewhere(insert_sqlite(open(connection)?, &head, &rows, rest)).await

@@ -142,7 +142,7 @@ fn schema(compared: &Compared) -> Finding {
     )
 }
 
-/// Checks of the endpoints of webhooks, if there are any.
+/// Checks of the endpoints, if there are any.
 async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     const CHECK: &str = "webhooks";
     let endpoints = endpoints::list(db).await?;
@@ -166,8 +166,8 @@ async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     } else if away > 0 {
         Finding::warning(
             CHECK,
-            format!("{away} of {all} endpoints did not accept the last webhook"),
-            "`waybill endpoints show` says why. Waybill tries again for three days.",
+            format!("{away} of {all} endpoints did not accept the last event"),
+            "`waybill endpoints show` says why. Waybill tries again.",
         )
     } else {
         Finding::ok(CHECK, format!("{all} endpoints"))

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::event::{EventField, EventType, catalogue};
-use domain::job::{Queue, Source, State};
+use domain::job::{Queue, Source};
 use domain::money::Currency;
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -234,24 +234,18 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
     let asked = json!({"shop_domain": shop, "orders_to_redact": [1], "customer": {"id": 7}});
     let now = clock.now();
     let job = NewJob {
-        id: clock.id(),
-        queue: Queue::Privacy,
-        kind: "customers/redact".into(),
-        source: Source::Storefront,
         shop: Some(shop.into()),
-        external_id: None,
-        object_id: None,
         subject: Some("7".into()),
-        api_version: None,
-        connection: None,
-        body: asked.to_string().into_bytes().into(),
-        state: State::Ready,
         run_at,
-        notified_at: None,
         deadline_at: Some(now.minus(Duration::from_hours(1))),
-        trace: None,
-        traceparent: None,
-        created_at: now,
+        ..NewJob::new(
+            clock.id(),
+            Queue::Privacy,
+            Source::Storefront,
+            "customers/redact".into(),
+            asked.to_string().into(),
+            now,
+        )
     };
     let mut tx = service.db().begin().await.unwrap();
     jobs::insert(&mut tx, &[&job]).await.unwrap();

@@ -16,7 +16,7 @@ use crate::support::{Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventu
 
 const OK: &str = r#"{"status":"ok"}"#;
 const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const THIN: &str =
+pub const THIN: &str =
     include_str!("../../../../common/domain/tests/fixtures/profiles/stripe.thin_event.json");
 
 fn of(provider: &str) -> Options {
@@ -428,7 +428,7 @@ pub async fn api(answer: String) -> (String, Arc<Mutex<Vec<String>>>) {
     (url, heads)
 }
 
-async fn stripe(service: &Service, body: &str) -> (u16, String) {
+pub async fn stripe(service: &Service, body: &str) -> (u16, String) {
     let now = service.clock().now().unix_seconds();
     let right = sign_payment(PAYMENT_SECRET, now, body.as_bytes());
     let (_, right) = right.split_once(",v1=").unwrap();

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use domain::api_key::Role;
+use lists::shown;
 use serde_json::Value;
+use store::orgs;
 
 use super::world;
 use crate::support::console::{LISTS, role};
@@ -105,6 +107,13 @@ async fn a_list_goes_on_where_its_page_ended_whatever_its_filters() {
     let console = service.console().await;
     let key = service.api_key_for("ann", &role(Role::Reader)).await;
     let session = console.sign_in(&key).await;
+    for name in ["Beta & Söhne", "alpha's", "-gamma"] {
+        let mut tx = service.db().begin().await.unwrap();
+        orgs::create(&mut tx, service.clock(), name, None)
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
     let read = async |path: &str| -> Value {
         let text = console
             .shown(&session, &format!("{path}&format=json"))
@@ -117,6 +126,8 @@ async fn a_list_goes_on_where_its_page_ended_whatever_its_filters() {
         "/jobs?queue=orders",
         "/dead?error=503",
         "/audit?",
+        "/events?type=%23",
+        "/orgs?",
     ] {
         let all = read(path).await["items"].take();
         let all = all.as_array().unwrap();
@@ -127,7 +138,7 @@ async fn a_list_goes_on_where_its_page_ended_whatever_its_filters() {
             let page = read(&format!("{path}&limit=2{next}")).await;
             found.extend(page["items"].as_array().unwrap().clone());
             match page["next"].as_str() {
-                Some(cursor) => next = format!("&after={cursor}"),
+                Some(cursor) => next = format!("&after={}", shown::escaped(cursor)),
                 None => break,
             }
         }

@@ -298,6 +298,14 @@ async fn a_licence_is_granted_suspended_and_revoked_and_no_login_is_shown() {
             "{page}"
         );
     }
+    let does = async |what: &[&str]| said(&service, &[&["orgs"], what].concat()).await;
+    does(&["create", "Acme", "--owner", "canary"]).await;
+    does(&["add-member", "Acme", "canary"]).await;
+    assert!(does(&["list"]).await.contains("canary (not seen yet)"));
+    for page in ["/orgs", "/orgs?format=csv", "/orgs?format=json"] {
+        let page = console.shown(&session, page).await;
+        assert!(page.contains("Acme") && !page.contains("canary"), "{page}");
+    }
     for (word, done, status) in [
         ("suspend", "suspended", "suspended"),
         ("suspend", "changed", "suspended"),

@@ -289,6 +289,7 @@ fn the_command_waits_as_long_as_a_503_says() {
     });
     let away = json!({"detail": "try again later", "error": "temporarily_unavailable"});
     let (url, served) = answering(vec![
+        said("503 Service Unavailable", "Retry-After: 2\r\n", &away),
         said("200 OK", "", &begun),
         said("503 Service Unavailable", "Retry-After: 4\r\n", &away),
         said("200 OK", "", &json!({"username": "octavia"})),
@@ -298,5 +299,6 @@ fn the_command_waits_as_long_as_a_503_says() {
     login.env("PUBLIC_URL", url);
     assert!(output(login).status.success());
     let pauses = served.join().unwrap();
-    assert!(pauses[1] >= Duration::from_secs(4), "{pauses:?}");
+    assert!(pauses[0] >= Duration::from_secs(2), "{pauses:?}");
+    assert!(pauses[2] >= Duration::from_secs(4), "{pauses:?}");
 }

@@ -218,10 +218,7 @@ fn seats_are_counted_when_members_are_added_and_when_a_tier_is_granted() {
     );
     assert!(said.contains("remove members or grant"), "{said}");
     let said = desk.does("orgs list");
-    assert!(
-        said.contains("acme          -      alpha  5/5    m1"),
-        "{said}"
-    );
+    assert!(said.contains("acme          alpha  5/5    m1"), "{said}");
     let pro = desk.grants("--org acme --tier pro");
     desk.does("orgs add-member acme m6");
     desk.does(&format!("licenses revoke {pro}"));
@@ -441,7 +438,7 @@ fn an_organization_gets_another_owner_where_the_limits_allow_it() {
     assert!(said.contains("two is #7 (7)'s"), "{said}");
     let said = desk.refuses("orgs set-owner two id:7");
     assert!(said.contains("nothing was changed"), "{said}");
-    let orgs = desk.json("orgs list");
+    let orgs = desk.items("orgs list");
     assert_eq!(orgs[1]["owner"]["provider_id"], 7);
     let said = desk.refuses("orgs set-owner three alice");
     assert!(said.contains("orgs create three"), "{said}");
@@ -457,7 +454,7 @@ fn members_beyond_the_seats_are_marked() {
         desk.does(&format!("orgs add-member acme id:{member}"));
     }
     let seats = || {
-        let orgs = desk.json("orgs list");
+        let orgs = desk.items("orgs list");
         (orgs[0]["seats"].clone(), orgs[0]["seats_over"].clone())
     };
     assert_eq!(seats(), (json!(25), json!(0)));
@@ -528,7 +525,7 @@ fn a_person_and_an_organization_are_forgotten_when_an_operator_says_so() {
         (left.as_array().unwrap().len(), &left[0]["id"]),
         (1, &json!(of_org))
     );
-    let orgs = desk.json("orgs list");
+    let orgs = desk.items("orgs list");
     assert_eq!(
         (&orgs[0]["owner"], &orgs[0]["members"]),
         (&Value::Null, &json!([]))
@@ -540,7 +537,7 @@ fn a_person_and_an_organization_are_forgotten_when_an_operator_says_so() {
     let said = desk.refuses("orgs remove apex");
     assert!(said.contains("add --yes"), "{said}");
     desk.does("orgs remove apex --yes");
-    assert_eq!(desk.json("orgs list").as_array().unwrap().len(), 1);
+    assert_eq!(desk.items("orgs list").as_array().unwrap().len(), 1);
     let done: Vec<String> = desk
         .audited()
         .into_iter()
@@ -559,5 +556,5 @@ fn two_ways_to_write_a_name_are_one_organization() {
     let said = desk.refuses("orgs create CAF\u{c9}");
     assert!(said.contains("already"), "{said}");
     desk.does("orgs add-member caf\u{e9} alice");
-    assert_eq!(desk.json("orgs list")[0]["name"], "Caf\u{e9}");
+    assert_eq!(desk.items("orgs list")[0]["name"], "Caf\u{e9}");
 }

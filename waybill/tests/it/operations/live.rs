@@ -238,24 +238,16 @@ async fn a_stream_of_deliveries_ends_with_the_service() {
 fn arrived(clock: &Clock, ago: Duration) -> NewJob {
     let created_at = clock.now();
     NewJob {
-        id: clock.id_at(created_at.minus(ago)),
-        queue: Queue::Orders,
-        kind: "orders/create".to_owned(),
-        source: Source::Storefront,
         shop: Some(SHOP.to_owned()),
-        external_id: None,
-        object_id: None,
-        subject: None,
-        api_version: None,
-        connection: None,
-        body: Vec::new().into(),
         state: State::Done,
-        run_at: created_at,
-        notified_at: None,
-        deadline_at: None,
-        trace: None,
-        traceparent: None,
-        created_at,
+        ..NewJob::new(
+            clock.id_at(created_at.minus(ago)),
+            Queue::Orders,
+            Source::Storefront,
+            "orders/create".to_owned(),
+            Vec::new().into(),
+            created_at,
+        )
     }
 }
 

@@ -17,7 +17,7 @@ fn ids(page: &Value) -> Vec<i64> {
 
 /// The cursor of the next page, as the list names it for people.
 fn next(said: &str) -> Option<&str> {
-    let (_, after) = said.split_once("--after ")?;
+    let (_, after) = said.split_once("--after=")?;
     Some(after.trim())
 }
 

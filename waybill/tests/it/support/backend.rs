@@ -93,7 +93,7 @@ impl Backend {
     pub async fn create() -> Self {
         let backend = Backend::named();
         if let Some(server) = &backend.server {
-            let admin = Db::open(server, 1).await.unwrap();
+            let admin = open(server).await;
             run(&admin, format!("create database {}", backend.database)).await;
             admin.close().await;
         }
@@ -105,7 +105,7 @@ impl Backend {
     pub async fn with_schema() -> Self {
         let mut backend = Backend::named();
         if let Some(server) = backend.server.clone() {
-            let admin = Db::open(&server, 1).await.unwrap();
+            let admin = open(&server).await;
             run(&admin, format!("select pg_advisory_lock({TEMPLATE_LOCK})")).await;
             run(&admin, FREE.to_owned()).await;
             run(
@@ -131,7 +131,7 @@ impl Backend {
     pub async fn with_new_files() -> Self {
         let backend = Backend::named();
         if let Some(server) = &backend.server {
-            let admin = Db::open(server, 1).await.unwrap();
+            let admin = open(server).await;
             backend.copy_template(&admin, server).await;
             admin.close().await;
         }
@@ -176,12 +176,19 @@ impl Backend {
     }
 }
 
+/// A connection to a server that may be busy with other tests.
+async fn open(url: &str) -> Db {
+    let db = Db::open(url, 1).await.unwrap();
+    db.reached().await.unwrap();
+    db
+}
+
 async fn run(db: &Db, sql: String) {
     db.query(statement(sql)).execute().await.unwrap();
 }
 
 async fn fingerprint(url: &str) -> String {
-    let db = Db::open(url, 1).await.unwrap();
+    let db = open(url).await;
     let row = db.query(FINGERPRINT).fetch_one().await.unwrap();
     db.close().await;
     row.get("schema").unwrap()
@@ -205,7 +212,7 @@ async fn free(admin: &Db, server: &str) -> Option<(String, String)> {
         let used = format!("select count(*) as n from pg_stat_activity where datname = '{name}'");
         let used = admin.query(statement(used)).fetch_one().await.unwrap();
         if used.get::<i64>("n").unwrap() == 0 {
-            let db = Db::open(&with_database(server, &name), 1).await.unwrap();
+            let db = open(&with_database(server, &name)).await;
             let row = db.query(FINGERPRINT).fetch_one().await.unwrap();
             let is_same = row.get::<String>("schema").unwrap() == schema;
             if is_same {
@@ -344,7 +351,7 @@ impl Drop for Backend {
         let ended = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
-                let admin = Db::open(&server, 1).await.unwrap();
+                let admin = open(&server).await;
                 run(&admin, end).await;
                 admin.close().await;
             });

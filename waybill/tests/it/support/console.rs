@@ -9,10 +9,11 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 25] = [
+pub const LISTS: [&str; 27] = [
     "/",
     "/deliveries",
     "/live",
+    "/events",
     "/orders",
     "/payments",
     "/subscriptions",
@@ -27,6 +28,7 @@ pub const LISTS: [&str; 25] = [
     "/pauses",
     "/keys",
     "/licenses",
+    "/orgs",
     "/audit",
     "/refused",
     "/reconcile",

@@ -1,6 +1,6 @@
 //! Jobs that a test inserts itself, with their deliveries.
 
-use domain::job::{JobId, Queue, Source, State};
+use domain::job::{JobId, Queue, Source};
 use domain::time::Timestamp;
 use store::jobs::{self, NewJob};
 use store::sql::Db;
@@ -13,26 +13,7 @@ pub const ALONE: &str = "select count(*) as n
 
 /// A job that is due at once.
 pub fn ready(id: JobId, queue: Queue, source: Source, kind: &str, at: Timestamp) -> NewJob {
-    NewJob {
-        id,
-        queue,
-        kind: kind.to_owned(),
-        source,
-        shop: None,
-        external_id: None,
-        object_id: None,
-        subject: None,
-        api_version: None,
-        connection: None,
-        body: "{}".into(),
-        state: State::Ready,
-        run_at: at,
-        notified_at: None,
-        deadline_at: None,
-        trace: None,
-        traceparent: None,
-        created_at: at,
-    }
+    NewJob::new(id, queue, source, kind.to_owned(), "{}".into(), at)
 }
 
 pub async fn insert(db: &Db, new: &[NewJob]) {

@@ -220,6 +220,7 @@ impl Options {
             config,
             clock: self.clock,
         };
+        parts.open_outlet().await.unwrap();
         let mut service = Service {
             parts,
             url,
@@ -271,8 +272,36 @@ impl Service {
         self.request(delivery).send().await.unwrap()
     }
 
-    /// Posts a delivery; its status and body.
+    /// Posts a delivery; its status and body. One that a busy machine does not take in time is sent again, as its provider
+    /// would, and is accepted too if it was stored although the answer came too late. The pauses grow and differ, so
+    /// that many that were sent at once are not sent at once again.
     pub async fn answer(&self, delivery: &Delivery) -> (u16, String) {
+        let mut tries = 1;
+        let mut longest = Duration::from_millis(200);
+        loop {
+            let response = self.post(delivery).await;
+            let code = response.headers().get("x-error-code");
+            let is_late =
+                response.status() == 503 && code.is_some_and(|code| code == "COMMERCE_009");
+            if is_late && tries < 10 {
+                tries += 1;
+                longest = Duration::from_secs(8).min(longest * 2);
+                let [.., random] = *uuid::Uuid::now_v7().as_bytes();
+                pause(longest * u32::from(random) / 256).await;
+                continue;
+            }
+            let is_stored = response.status() == 409 && tries > 1;
+            let status = if is_stored {
+                200
+            } else {
+                response.status().as_u16()
+            };
+            return (status, response.text().await.unwrap());
+        }
+    }
+
+    /// The same without another try.
+    pub async fn answer_once(&self, delivery: &Delivery) -> (u16, String) {
         let response = self.post(delivery).await;
         (response.status().as_u16(), response.text().await.unwrap())
     }

@@ -1,7 +1,6 @@
 //! The deliveries of an order, and everything that Waybill has stored because of them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use domain::order::own::Fulfillment;
 use domain::order::record::Record;
@@ -12,7 +11,7 @@ use store::sql::Db;
 
 use super::backend::{is_distributed, statement};
 use super::delivery::{Delivery, payment_at, storefront};
-use super::{Service, pause, records};
+use super::{Service, records};
 
 pub const TOPICS: [&str; 5] = [
     "orders/create",
@@ -117,20 +116,11 @@ pub fn captured(now: Timestamp, nth: i64, agreement: &str) -> Delivery {
     payment_at(now.unix_seconds(), event.to_string())
 }
 
-/// Posts deliveries at the same time; each is accepted. One that a busy machine does not take in time is
-/// sent again, as its provider would.
+/// Posts deliveries at the same time; each is accepted.
 pub async fn post_all(service: &Service, deliveries: &[Delivery]) {
     let each = deliveries.iter().map(async |delivery| {
-        let (mut status, mut body) = service.answer(delivery).await;
-        let mut tries = 1;
-        while status == 503 && tries < 10 {
-            pause(Duration::from_millis(200)).await;
-            (status, body) = service.answer(delivery).await;
-            tries += 1;
-        }
-        // It may have been stored although the answer came too late.
-        let is_known = status == 409 && tries > 1;
-        assert!(status == 200 || is_known, "{status}: {body}");
+        let (status, body) = service.answer(delivery).await;
+        assert_eq!(status, 200, "{body}");
     });
     join_all(each).await;
 }

@@ -16,7 +16,7 @@ use domain::job::Queue;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use uuid::Uuid;
 
-use super::backend::{Backend, PRIVACY_KEY, is_distributed};
+use super::backend::{Backend, PRIVACY_KEY, environment, is_distributed};
 use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, serves_here};
 
 /// The path of the binary.
@@ -101,7 +101,9 @@ pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
 /// processes: a lock on a file keeps it for this one.
 pub fn free_port() -> u16 {
     static CHOSEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = std::env::temp_dir().join("waybill-test-ports");
+    // A whole run has a TMPDIR of its own, and the same ports as others.
+    let folder = environment("TEST_PORTS").map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = folder.join("waybill-test-ports");
     std::fs::create_dir_all(&folder).unwrap();
     loop {
         let [.., high, low] = *Uuid::now_v7().as_bytes();

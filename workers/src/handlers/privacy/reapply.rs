@@ -474,23 +474,10 @@ fn new(job: &Job, by: By<'_>) -> NewJob {
     let request = super::topic(job).and_then(|topic| Request::read(topic, &job.body).ok());
     let customer = request.and_then(|request| request.person.id);
     NewJob {
-        id: job.id,
-        queue: job.kind.queue(),
-        kind: job.kind.to_string(),
-        source: job.kind.row().source,
         shop: job.shop.clone(),
-        external_id: None,
-        object_id: None,
         subject: customer.map(|id| id.to_string()),
-        api_version: None,
-        connection: None,
-        body: job.body.clone(),
-        state: State::Ready,
-        run_at: by.now,
-        notified_at: None,
         deadline_at: job.deadline_at,
-        trace: None,
-        traceparent: None,
         created_at: job.created_at,
+        ..NewJob::of(job.kind, job.id, job.body.clone(), by.now)
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::endpoint::State;
 use domain::event::{Event, OrderEvent, OrderSummary};
 use domain::time::Timestamp;
 use futures_util::future::join_all;
 use platform::clock::Clock;
-use store::broker_cursor::{self, NO_BROKER};
 use store::events::{self, NewEvent};
 use store::sql::{Db, Tx, column};
-use store::{event_head, migrations};
+use store::{broker, endpoints, event_head, leases, migrations};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -430,8 +430,6 @@ async fn no_event_of_a_time_is_before_the_position_for_that_time() {
 async fn a_database_that_was_made_of_another_one_goes_on_after_its_positions() {
     let own = with_tables().await;
     let db = &own.db;
-    broker_cursor::end(db).await.unwrap();
-    assert_eq!(broker_cursor::position(db).await.unwrap(), NO_BROKER);
     written(db, 1).await;
     let mut tx = db.begin().await.unwrap();
     let row = [
@@ -469,31 +467,73 @@ async fn a_database_that_was_made_of_another_one_goes_on_after_its_positions() {
 async fn a_broker_that_is_added_later_is_not_sent_what_happened_before() {
     let own = with_tables().await;
     let db = &own.db;
-    let position = async || broker_cursor::position(db).await.unwrap();
-    broker_cursor::begin(db, 0).await.unwrap();
+    let now = Timestamp(0);
+    let position = async || broker::find(db).await.unwrap().map(|it| it.position);
+    let begin = async |after| broker::begin(db, "amqp:events", after, now).await.unwrap();
+    begin(None).await;
     assert_eq!(
         position().await,
-        0,
+        Some(0),
         "from the beginning, if there was one always"
     );
-    broker_cursor::end(db).await.unwrap();
+    broker::end(db, now).await.unwrap();
+    assert_eq!(position().await, None);
     written(db, 1).await;
-    broker_cursor::end(db).await.unwrap();
-    assert_eq!(position().await, NO_BROKER);
-    let head = event_head::newest(db).await.unwrap();
-    broker_cursor::begin(db, head).await.unwrap();
-    assert_eq!(position().await, 1);
-    broker_cursor::begin(db, 0).await.unwrap();
-    assert_eq!(position().await, 1, "it has begun already");
+    broker::end(db, now).await.unwrap();
+    assert_eq!(
+        broker::position(db).await.unwrap(),
+        i64::MAX,
+        "none waits for it"
+    );
+    begin(None).await;
+    assert_eq!(position().await, Some(1));
+    begin(Some(0)).await;
+    assert_eq!(position().await, Some(1), "it has begun already");
     written(db, 1).await;
-    broker_cursor::end(db).await.unwrap();
+    broker::end(db, now).await.unwrap();
+    let why = "it gets what it did not get before it was removed";
+    assert_eq!(position().await, Some(1), "{why}");
+    broker::advance(db, 2, now).await.unwrap();
+    broker::advance(db, 1, now).await.unwrap();
+    assert_eq!(position().await, Some(2), "it is never moved back");
+    broker::end(db, now).await.unwrap();
+    assert_eq!(position().await, None);
+    begin(Some(1)).await;
+    assert_eq!(
+        broker::not_owed(db).await.unwrap(),
+        1,
+        "the events after it are owed"
+    );
+    let until = now.plus(Duration::from_secs(10));
+    let holder = Uuid::now_v7();
+    assert!(
+        leases::take(db, leases::EVENTS, holder, now, until)
+            .await
+            .unwrap()
+    );
+    broker::advance(db, 2, now).await.unwrap();
+    broker::end(db, now).await.unwrap();
+    assert_eq!(position().await, Some(2), "somebody publishes");
+    let mut tx = db.begin().await.unwrap();
+    endpoints::set_state(&mut tx, broker::BROKER, State::Paused, now)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(
+        broker::not_owed(db).await.unwrap(),
+        i64::MAX,
+        "it is paused"
+    );
+    broker::end(db, until).await.unwrap();
+    assert_eq!(position().await, Some(2), "it stays paused");
+    let mut tx = db.begin().await.unwrap();
+    endpoints::remove(&mut tx, broker::BROKER).await.unwrap();
+    tx.commit().await.unwrap();
+    begin(Some(1)).await;
     assert_eq!(
         position().await,
-        1,
-        "it gets what it did not get before it was removed"
+        Some(1),
+        "a process that has seen how far it was goes on there"
     );
-    broker_cursor::advance(db, 2).await.unwrap();
-    broker_cursor::end(db).await.unwrap();
-    assert_eq!(position().await, NO_BROKER);
     own.end().await;
 }

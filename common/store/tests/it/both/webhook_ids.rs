@@ -3,16 +3,19 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use domain::job::{JobId, Source};
+use domain::job::{JobId, Queue, Source};
 use domain::time::Timestamp;
+use store::jobs::NewJob;
 use store::migrations;
 use store::sql::Db;
 use store::webhook_ids::{
-    BodyHash, Claim, DeliveryId, First, forget, forget_expired, jobs, remember,
+    BodyHash, Claim, DeliveryId, First, Remembered, forget, forget_expired, jobs, remember,
+    store_new,
 };
 use uuid::{Uuid, uuid};
 
 use super::migrations::Own;
+use super::sql::postgres;
 
 const TTL: Duration = Duration::from_mins(1);
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -181,5 +184,71 @@ async fn expired_ids_are_deleted_the_oldest_first_and_no_more_than_asked_for() {
     assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 1);
     assert_eq!(forget_expired(&own.db, now, 3).await.unwrap(), 0);
     assert!(!left(3).await && left(4).await);
+    own.end().await;
+}
+
+/// Stores deliveries, each an id and its job, as the intake does first.
+async fn stored(db: &Db, deliveries: &[(&str, u128)], now: Timestamp) -> Remembered {
+    let delivery = |(text, number): &(&str, u128)| NewJob {
+        external_id: Some((*text).to_owned()),
+        ..NewJob::new(
+            nth(*number),
+            Queue::Orders,
+            Source::Storefront,
+            "orders/create".to_owned(),
+            format!("body of {number}").into(),
+            now,
+        )
+    };
+    let new: Vec<NewJob> = deliveries.iter().map(delivery).collect();
+    let claim = |new: &NewJob| Claim {
+        id: id(new.external_id.as_deref().unwrap()),
+        job: new.id,
+        body: None,
+    };
+    let mut new: Vec<(Claim, &NewJob)> = new.iter().map(|new| (claim(new), new)).collect();
+    new.sort_unstable_by_key(|(claim, _)| *claim);
+    store_new(db, &new, now, TTL).await.unwrap()
+}
+
+/// The bodies that are stored, each with the state of its job.
+async fn bodies(db: &Db) -> Vec<(String, String)> {
+    let rows = db.query(
+        "select body, state from deliveries join jobs on jobs.id = deliveries.id order by jobs.id",
+    );
+    let read = |row: &store::sql::Row| {
+        let body = String::from_utf8(row.get("body")?).unwrap();
+        Ok((body, row.get("state")?))
+    };
+    rows.all(read).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_new_delivery_is_stored_with_its_id_once_whichever_answers_are_lost() {
+    let own = with_tables().await;
+    let ids = stored(&own.db, &[("b", 1), ("a", 2)], NOW).await;
+    if postgres().is_none() {
+        // On SQLite the intake does it in a transaction.
+        assert_eq!(ids, Remembered::default());
+        assert_eq!(bodies(&own.db).await, []);
+        return own.end().await;
+    }
+    assert_eq!(ids.fresh, [1, 2].map(nth).into());
+    assert_eq!(ids.known, [].into());
+    // The same ones come again, because the answer was lost, with another one and with another one of the first id.
+    let ids = stored(&own.db, &[("b", 1), ("c", 3)], NOW).await;
+    assert_eq!(ids.fresh, [1, 3].map(nth).into());
+    let ids = stored(&own.db, &[("a", 4), ("b", 5), ("d", 6)], NOW).await;
+    assert_eq!(ids.fresh, [6].map(nth).into());
+    let first = |job| First {
+        job: nth(job),
+        body: None,
+    };
+    assert_eq!(ids.known, [(id("a"), first(2)), (id("b"), first(1))].into());
+    // Nothing is said of one that has expired, and it is not stored.
+    let ids = stored(&own.db, &[("a", 7)], NOW.plus(TTL)).await;
+    assert_eq!(ids, Remembered::default());
+    let ready = |number: u128| (format!("body of {number}"), "ready".to_owned());
+    assert_eq!(bodies(&own.db).await, [1, 2, 3, 6].map(ready));
     own.end().await;
 }

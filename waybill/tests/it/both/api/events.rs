@@ -15,20 +15,30 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable};
 use platform::clock::Clock;
 use process::open_database;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::events;
-use store::leases;
 use store::sql::Db;
+use store::{broker, leases};
 use uuid::Uuid;
 
-use crate::support::backend::Backend;
+use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{SHOP, order};
 use crate::support::process::{Lines, Process, command, free_port, output, settings};
-use crate::support::{eventually, pause, proxy, service};
+use crate::support::{Service, eventually, operator, pause, proxy, service};
 
 /// How many events the broker does not have. Without a broker all count as sent.
-pub const UNPUBLISHED: &str = "select count(*) as n from events
-    where position > coalesce((select position from broker_cursor), 0)";
+pub async fn unpublished(service: &Service) -> i64 {
+    count_unpublished(service.db()).await
+}
+
+pub async fn count_unpublished(db: &Db) -> i64 {
+    let broker = broker::find(db).await.unwrap();
+    assert_eq!(broker.is_some(), is_distributed());
+    let has = broker.map_or(i64::MAX, |it| it.position);
+    let waiting = db.query("select count(*) as n from events where position > $1");
+    let row = waiting.bind(has).fetch_one().await.unwrap();
+    row.get("n").unwrap()
+}
 
 /// A queue of the test's own at the events' exchange.
 struct Queue {
@@ -164,7 +174,7 @@ pub async fn write(db: &Db, orders: i64, each: i64) -> Vec<Uuid> {
 /// The ids of the last events, in their sequence, but for those about conditions, which may be written at any time.
 pub async fn newest_ids(db: &Db, count: usize) -> Vec<Uuid> {
     let limit = i64::try_from(count).unwrap() + 1000;
-    let newest = events::newest(db, &events::Filter::default(), i64::MAX, limit).await;
+    let newest = events::newest(db, &events::Filter::default(), 0..i64::MAX, limit).await;
     let newest = newest.unwrap().into_iter();
     let others = newest.filter(|event| !event.kind.starts_with("operator."));
     let mut ids: Vec<Uuid> = others.take(count).map(|event| event.id).collect();
@@ -226,10 +236,7 @@ async fn each_event_comes_to_a_bound_queue_with_its_id_and_all_there_is_to_know(
         assert_eq!(properties.delivery_mode(), &Some(2));
         assert!(properties.timestamp().unwrap() > 1_700_000_000);
     }
-    eventually("all are out", async || {
-        service.count(UNPUBLISHED).await == 0
-    })
-    .await;
+    eventually("all are out", async || unpublished(&service).await == 0).await;
     let other = others
         .channel
         .basic_get(others.name.as_str().into(), BasicGetOptions::default());
@@ -275,7 +282,7 @@ async fn with_no_queue_bound_events_are_out_all_the_same() {
     let delivery = order("orders/create", 1).id("w-1");
     assert_eq!(service.answer(&delivery).await.0, 200);
     service.drained().await;
-    eventually("it is out", async || service.count(UNPUBLISHED).await == 0).await;
+    eventually("it is out", async || unpublished(&service).await == 0).await;
     assert_eq!(service.count("select count(*) as n from events").await, 1);
     service.stop().await;
 }
@@ -297,10 +304,7 @@ async fn a_connection_cut_in_the_middle_loses_no_event_and_no_order() {
     }
     let deliveries = queue.take(written.len()).await;
     in_order(&deliveries, &written);
-    eventually("all are out", async || {
-        service.count(UNPUBLISHED).await == 0
-    })
-    .await;
+    eventually("all are out", async || unpublished(&service).await == 0).await;
     service.stop().await;
 }
 
@@ -316,18 +320,75 @@ async fn a_queue_that_refuses_events_gets_them_later_and_in_order() {
     let queue = Queue::bind(&backend, "#", arguments).await;
     // More orders than there is room for: some of a round are taken, some are not.
     let written = write(service.db(), 12, 20).await;
-    eventually("it is full", async || {
-        service.count(UNPUBLISHED).await < 240
+    eventually("it is full", async || unpublished(&service).await < 240).await;
+    let broker = async || broker::find(service.db()).await.unwrap().unwrap();
+    eventually("it is said that events are refused", async || {
+        broker().await.failing_since.is_some()
     })
     .await;
+    let why = broker().await.last_error;
+    assert_eq!(why.as_deref(), Some("a queue refused an event"));
     let deliveries = queue
         .take_slowly(written.len(), Duration::from_millis(2))
         .await;
     in_order(&deliveries, &written);
-    eventually("all are out", async || {
-        service.count(UNPUBLISHED).await == 0
-    })
-    .await;
+    eventually("all are out", async || unpublished(&service).await == 0).await;
+    let mended = broker().await;
+    assert_eq!((mended.failing_since, mended.failures), (None, 0));
+    assert!(mended.delivered_at.is_some());
+    service.stop().await;
+}
+
+/// It is listed, tested, paused and resumed as the endpoints of webhooks are.
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn rabbitmq_is_one_of_the_endpoints() {
+    let backend = Arc::new(Backend::create().await);
+    let service = service().start_on(backend.clone()).await;
+    let queue = Queue::bind(&backend, "#", FieldTable::default()).await;
+    let does = async |what: &str| operator::said(&service, &["endpoints", what, "rabbitmq"]).await;
+    let next = async || {
+        let options = BasicGetOptions { no_ack: true };
+        let got = queue.channel.basic_get(queue.name.as_str().into(), options);
+        got.await.unwrap().map(|it| envelope(&it.delivery))
+    };
+    let listed = operator::items(&service, &["endpoints", "list"]).await;
+    let url = format!("amqp:{}.events", backend.name);
+    assert_eq!(
+        (&listed[0]["url"], &listed[0]["types"]),
+        (&json!(url), &json!(["#"]))
+    );
+
+    let said = does("test").await;
+    assert!(said.contains("accepted"), "{said}");
+    let tested = next().await.unwrap();
+    assert_eq!(tested["type"], "endpoint.test");
+    assert!(said.contains(tested["id"].as_str().unwrap()), "{said}");
+
+    does("pause").await;
+    // It is seen at the next turn.
+    pause(Duration::from_secs(1)).await;
+    let written = write(service.db(), 2, 2).await;
+    pause(Duration::from_secs(2)).await;
+    assert_eq!(next().await, None, "it is paused");
+    let waits = store::backlog::events(service.db()).await.unwrap();
+    assert_eq!(waits.waiting, 0, "nobody is alarmed");
+    does("resume").await;
+    in_order(&queue.take(4).await, &written);
+
+    for what in ["rotate", "remove"] {
+        let (code, said) = operator::refused(&service, &["endpoints", what, "rabbitmq"]).await;
+        assert_eq!(code, 2, "{said}");
+        assert!(
+            said.contains("pause it, or stop what has AMQP_URL"),
+            "{said}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.json");
+    operator::said(&service, &["config", "export", file.to_str().unwrap()]).await;
+    let exported = std::fs::read_to_string(file).unwrap();
+    assert!(!exported.contains("amqp:"), "{exported}");
     service.stop().await;
 }
 
@@ -423,6 +484,8 @@ async fn events_are_listed_for_people_and_machines() {
     assert_eq!(list(&[]), "No events.\n");
     let written = write(&db, 3, 10).await;
     let table = list(&["--limit", "3"]);
+    let (table, next) = table.split_once("\n\n").unwrap();
+    assert!(next.contains("--after"), "{next}");
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 4, "{table}");
     let data_at = lines[0].find("DATA").unwrap();
@@ -434,14 +497,15 @@ async fn events_are_listed_for_people_and_machines() {
         );
     }
     assert!(!table.contains('\x1b'), "no colour when piped");
-    let json = |arguments: &[&str]| -> Vec<Value> {
+    let page = |arguments: &[&str]| -> Value {
         serde_json::from_str(&list(&[arguments, &["--json"]].concat())).unwrap()
     };
-    let created = json(&["--type", "*.created", "--object", "1001"]);
+    let rows = |arguments: &[&str]| page(arguments)["items"].as_array().unwrap().clone();
+    let created = rows(&["--type", "*.created", "--object", "1001"]);
     assert_eq!(created.len(), 1);
     assert_eq!(created[0]["id"], written[1].to_string());
     assert_eq!(created[0]["data"]["total_price"], "0");
-    assert_eq!(json(&["--type", "order.#", "--limit", "100"]).len(), 30);
+    assert_eq!(rows(&["--type", "order.#", "--limit", "100"]).len(), 30);
     // Another version wrote it: a type and a field that this one does not know.
     let mut tx = db.begin().await.unwrap();
     tx.query("update events set kind = $1, body = $2 where position = $3")
@@ -452,10 +516,32 @@ async fn events_are_listed_for_people_and_machines() {
         .await
         .unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(json(&["--type", "order.of_old"])[0]["data"]["n"], 7);
-    assert_eq!(json(&["--type", "order"]).len(), 0);
-    assert_eq!(json(&["--shop", "other.example"]).len(), 0);
-    assert_eq!(json(&["--shop", SHOP]).len(), 20, "the default");
+    assert_eq!(rows(&["--type", "order.of_old"])[0]["data"]["n"], 7);
+    assert_eq!(rows(&["--type", "order"]).len(), 0);
+    assert_eq!(rows(&["--shop", "other.example"]).len(), 0);
+    let first = page(&["--shop", SHOP]);
+    assert_eq!(first["items"].as_array().unwrap().len(), 20, "the default");
+    let rest = rows(&["--shop", SHOP, "--after", first["next"].as_str().unwrap()]);
+    assert_eq!(rest.len(), 10, "{rest:?}");
+    // More is left out between them than is looked at for one page.
+    let far = "update events set position = position + 250000 where position > 12";
+    let mut tx = db.begin().await.unwrap();
+    tx.query(far).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    let all: Vec<Value> = rows(&["--shop", SHOP, "--limit", "100"]);
+    assert_eq!(all.len(), 30);
+    for (newer, older) in all.iter().zip(&all[1..]) {
+        let [newer, older] = [newer, older].map(|it| it["id"].as_str().unwrap().parse().unwrap());
+        assert!(events::position_in(newer) > events::position_in(older));
+    }
+    let one = page(&["--shop", "other.example", "--limit", "1"]);
+    assert_eq!(
+        (&one["items"], &one["next"]),
+        (&json!([]), &Value::Null),
+        "it ends"
+    );
+    let beyond = page(&["--limit", "1", "--after", "9000000000000000000"]);
+    assert_eq!(beyond["items"][0], all[0]);
     let wrong = command("waybill", &[])
         .args(["events", "list", "--type", "order..x"])
         .output()
@@ -564,10 +650,7 @@ async fn a_tail_that_loses_the_broker_misses_nothing() {
         written.extend(more);
         broker.kill();
         let missed = write(service.db(), 5, 4).await;
-        eventually("they are out", async || {
-            service.count(UNPUBLISHED).await == 0
-        })
-        .await;
+        eventually("they are out", async || unpublished(&service).await == 0).await;
         broker.restore();
         for _ in &missed {
             assert!(shown.insert(next_event(&mut tail).await), "none twice");

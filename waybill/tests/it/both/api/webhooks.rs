@@ -6,6 +6,7 @@ use serde_json::json;
 use std::time::Duration;
 use store::jobs;
 
+use crate::api::profiles::{THIN, stripe};
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, order, payment, storefront};
 use crate::support::operator::{json as machine, said};
@@ -278,6 +279,25 @@ async fn an_unknown_topic_or_type_is_kept_as_done_so_that_nobody_retries_it() {
     .await;
     assert_eq!(service.jobs(State::Done).await, 2);
     assert_eq!(service.jobs(State::Ready).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_delivery_of_which_nothing_is_made_is_kept_with_the_reason_beside_others() {
+    let service = service()
+        .setting("PAYMENT_PROVIDER", "stripe")
+        .without_workers()
+        .start()
+        .await;
+    // Nobody can fetch what a thin event is about.
+    let plain = r#"{"id":"evt_1","type":"payment_intent.succeeded"}"#;
+    let answers = join_all([THIN, plain].map(|body| stripe(&service, body))).await;
+    assert_eq!(answers, [OK, OK].map(|body| (200, body.to_owned())));
+    assert_eq!(stripe(&service, THIN).await, (200, OK.to_owned()));
+    let with_reason = "select count(*) as n from jobs
+                       where kind like 'v1.%' and state = 'done' and last_error like '%PAYMENT_API_URL%'";
+    assert_eq!(service.count(with_reason).await, 1);
+    assert_eq!(service.count("select count(*) as n from jobs").await, 2);
     service.stop().await;
 }
 

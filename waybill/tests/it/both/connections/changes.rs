@@ -29,7 +29,7 @@ fn order(id: i64, shop: &str, secret: &str) -> Delivery {
 }
 
 async fn status(service: &Service, delivery: &Delivery) -> u16 {
-    service.answer(delivery).await.0
+    service.answer_once(delivery).await.0
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -551,9 +551,9 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
         let expected = if shows { 200 } else { 303 };
         assert_eq!(send(Some(session), token, own).await, expected, "{at}");
         let after = state(&service).await;
-        let is_test = case.path == "/endpoints/{id}/test";
-        assert_eq!(after == before, is_test, "{at} was done");
-        if case.path == "/operations/{id}/resume" {
+        assert_ne!(after, before, "{at} was done");
+        // A test is sent each time, and where no worker is, the answer waits for it.
+        if ["/operations/{id}/resume", "/endpoints/{id}/test"].contains(&case.path) {
             continue;
         }
         let again = send(Some(session), token, own).await;
@@ -964,7 +964,7 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once_and_in_no_address() {
         page.contains(&format!("waybill endpoints rotate {id}")),
         "{page}"
     );
-    assert_eq!(endpoints::list(service.db()).await.unwrap().len(), 1);
+    assert_eq!(endpoints::of_webhooks(service.db()).await.unwrap().len(), 1);
     let path = format!("/endpoints/{id}/rotate");
     let rotate = [("token", token.as_str()), ("seen", "0")];
     let first = session.send(console.post(&path, &rotate)).await;

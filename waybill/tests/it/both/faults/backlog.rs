@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::job::{Queue, Source, State};
+use domain::job::{Queue, Source};
 use domain::time::Timestamp;
 use sandbox::{Fault, Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::json;
@@ -43,24 +43,18 @@ async fn fill(service: &Service, kind: &str, shop: &str, ids: std::ops::Range<i6
     let came = now.minus(Duration::from_hours(1));
     for first in ids.clone().step_by(usize::try_from(CHUNK).unwrap()) {
         let job = |id: i64| NewJob {
-            id: service.clock().id_at(came),
-            queue: Queue::Orders,
-            kind: kind.to_owned(),
-            source: Source::Storefront,
             shop: Some(shop.to_owned()),
             external_id: Some(Uuid::now_v7().to_string()),
             object_id: Some(id.to_string()),
-            subject: None,
-            api_version: None,
-            connection: None,
-            body: body(id).into(),
-            state: State::Ready,
             run_at: Timestamp(came.0 + id),
-            notified_at: None,
-            deadline_at: None,
-            trace: None,
-            traceparent: None,
-            created_at: came,
+            ..NewJob::new(
+                service.clock().id_at(came),
+                Queue::Orders,
+                Source::Storefront,
+                kind.to_owned(),
+                body(id).into(),
+                came,
+            )
         };
         let jobs: Vec<NewJob> = (first..ids.end.min(first + CHUNK)).map(job).collect();
         let mut tx = service.db().begin().await.unwrap();

@@ -4,12 +4,16 @@
 
 use std::time::Duration;
 
-use domain::job::{Queue, State};
+use domain::job::{Queue, Source, State};
+use domain::time::Timestamp;
+use process::open_migrated;
 use store::sql::Db;
+use store::webhook_ids::{self, Claim, DeliveryId};
+use uuid::Uuid;
 
 use crate::api::pages;
-use crate::support::backend::is_distributed;
-use crate::support::delivery::order;
+use crate::support::backend::{Backend, is_distributed};
+use crate::support::delivery::{SHOP, order};
 use crate::support::process::free_port;
 use crate::support::proxy::{self, Proxy};
 use crate::support::{Service, eventually, pause, service};
@@ -26,7 +30,7 @@ async fn is_unavailable(service: &Service, seed: u64) {
 
 async fn is_accepted(service: &Service, seed: u64) -> bool {
     let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
-    service.answer(&delivery).await.0 == 200
+    service.answer_once(&delivery).await.0 == 200
 }
 
 #[tokio::test]
@@ -39,10 +43,18 @@ async fn a_database_that_stands_still_means_503_and_nothing_remembered() {
         .unwrap();
     let mut tx = other.begin().await.unwrap();
     if is_distributed() {
-        tx.query("lock table webhook_ids in access exclusive mode")
-            .execute()
-            .await
-            .unwrap();
+        // It writes the same ids, so whoever writes one waits for its end.
+        let id = |seed: u64| DeliveryId::new(Source::Storefront, Some(SHOP), &format!("w-{seed}"));
+        let claim = |seed: u64| Claim {
+            id: id(seed),
+            job: Uuid::from_u64_pair(0, seed),
+            body: None,
+        };
+        let mut claims: Vec<Claim> = (2..5).map(claim).collect();
+        claims.sort_unstable();
+        let (now, hour) = (Timestamp(1_800_000_000_000), Duration::from_hours(1));
+        let ids = webhook_ids::remember(&mut tx, &claims, now, hour).await;
+        assert_eq!(ids.unwrap().fresh.len(), 3);
     }
     for seed in 2..5 {
         is_unavailable(&service, seed).await;
@@ -51,7 +63,9 @@ async fn a_database_that_stands_still_means_503_and_nothing_remembered() {
     other.close().await;
     eventually("it accepts again", async || {
         is_accepted(&service, 9).await || {
-            let (status, _) = service.answer(&order("orders/create", 9).id("w-9")).await;
+            let (status, _) = service
+                .answer_once(&order("orders/create", 9).id("w-9"))
+                .await;
             status == 409
         }
     })
@@ -93,6 +107,53 @@ async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_ba
     })
     .await;
     assert_eq!(service.count("select count(*) as n from orders").await, 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_command_waits_for_a_database_that_pauses() {
+    let backend = Backend::with_schema().await;
+    let database = Proxy::to(&backend.database_url).await;
+    database.swallow();
+    let comes_back = async {
+        pause(Duration::from_millis(1500)).await;
+        database.interrupt();
+        database.restore();
+    };
+    let (opened, ()) = tokio::join!(open_migrated(&database.url, 1), comes_back);
+    opened
+        .expect("it is opened when the database answers")
+        .close()
+        .await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_database_that_is_slow_for_each_row_takes_smaller_batches() {
+    let service = service().without_workers().start().await;
+    // A batch of six is too much for the time that it has.
+    service
+        .execute(
+            "create function is_slow() returns trigger as
+             'begin perform pg_sleep(0.15); return new; end' language plpgsql",
+        )
+        .await;
+    service
+        .execute("create trigger is_slow before insert on deliveries for each row execute function is_slow()")
+        .await;
+    let mut left: Vec<u64> = (1..=24).collect();
+    for _ in 0..10 {
+        let posted = left.iter().map(async |seed| {
+            let delivery = order("orders/create", *seed).id(&format!("w-{seed}"));
+            service.answer_once(&delivery).await.0
+        });
+        let mut answers = futures_util::future::join_all(posted).await.into_iter();
+        // What was given up while its batch was under way is a duplicate.
+        left.retain(|_| !matches!(answers.next(), Some(200 | 409)));
+    }
+    assert_eq!(left, Vec::<u64>::new(), "these are never accepted");
+    assert_eq!(service.jobs(State::Ready).await, 24);
     service.stop().await;
 }
 
@@ -156,7 +217,7 @@ async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_learns_that_it
     database.interrupt();
     let again = order("orders/create", 2).id("w-2");
     eventually("it is a duplicate", async || {
-        service.answer(&again).await.0 == 409
+        service.answer_once(&again).await.0 == 409
     })
     .await;
     assert!(is_accepted(&service, 3).await);
@@ -330,7 +391,7 @@ async fn a_message_that_no_queue_takes_does_not_count_as_sent() {
         .queue_delete(name.as_str().into(), options)
         .await
         .unwrap();
-    let job = [uuid::Uuid::from_u128(1)];
+    let job = [Uuid::from_u128(1)];
     let bus = &service.parts.bus;
     let sent = bus.notify_ids(Queue::Orders, "orders/create", &job);
     let error = sent.await.unwrap_err();
@@ -358,7 +419,7 @@ async fn a_dead_job_shows_in_the_dead_letter_queue() {
         .fetch_one()
         .await
         .unwrap();
-    let job: uuid::Uuid = job.get("id").unwrap();
+    let job: Uuid = job.get("id").unwrap();
     let url = service.parts.config.amqp_url.clone().unwrap();
     let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default())
         .await

@@ -369,26 +369,14 @@ async fn a_call_that_is_deferred_keeps_the_time_that_it_was_given_while_it_was_c
     );
     for is_released in [false, true] {
         let id = service.clock().id();
-        let job = jobs::NewJob {
+        let job = jobs::NewJob::new(
             id,
-            queue: Queue::Privacy,
-            kind: "customers/redact".to_owned(),
-            source: Source::Storefront,
-            shop: None,
-            external_id: None,
-            object_id: None,
-            subject: None,
-            api_version: None,
-            connection: None,
-            body: "{}".into(),
-            state: State::Ready,
-            run_at: now,
-            notified_at: None,
-            deadline_at: None,
-            trace: None,
-            traceparent: None,
-            created_at: now,
-        };
+            Queue::Privacy,
+            Source::Storefront,
+            "customers/redact".to_owned(),
+            "{}".into(),
+            now,
+        );
         jobs::insert(&mut tx, &[&job]).await.unwrap();
         let claimed = jobs::claim(&mut tx, &[id], now, until).await.unwrap();
         let [claimed] = claimed[..] else {

@@ -85,7 +85,7 @@ async fn jobs_are_listed_page_by_page_by_what_they_are_about_and_when_they_came(
         let text = said(&service, &arguments).await;
         let page: Vec<String> = ids(&page).into_iter().map(str::to_owned).collect();
         let hint = page.last().filter(|_| page.len() == 2);
-        let hint = hint.map(|id| format!("--after {id}"));
+        let hint = hint.map(|id| format!("--after={id}"));
         assert!(hint.is_none_or(|hint| text.contains(&hint)), "{text}");
         if page.is_empty() {
             break;

@@ -12,7 +12,7 @@ use store::sql::Db;
 use store::{event_head, events, jobs};
 use tempfile::TempDir;
 
-use crate::both::api::events::{UNPUBLISHED, write};
+use crate::both::api::events::{count_unpublished, write};
 use crate::support::backend::{Backend, environment};
 use crate::support::delivery::{Delivery, order};
 use crate::support::process::{self, Process, free_port, is_ready, settings};
@@ -178,8 +178,7 @@ async fn everything_works(backend: &Backend, url: &str) {
         assert_eq!(count.get::<i64>("n").unwrap(), expected, "{table}");
     }
     eventually("all events are out", async || {
-        let unpublished = direct.query(UNPUBLISHED).fetch_one().await.unwrap();
-        unpublished.get::<i64>("n").unwrap() == 0
+        count_unpublished(&direct).await == 0
     })
     .await;
     let held = "select count(*) as n from pg_stat_activity

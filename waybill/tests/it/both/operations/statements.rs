@@ -17,7 +17,7 @@ const ROWS: i64 = 4_000;
 const MANY_ROWS: i64 = 20_000;
 
 /// Tables that may be read whole, and why they stay small.
-const SMALL: [(&str, &str); 23] = [
+const SMALL: [(&str, &str); 22] = [
     ("api_keys", "an operator makes each key"),
     (
         "attention",
@@ -25,7 +25,6 @@ const SMALL: [(&str, &str); 23] = [
     ),
     ("audit_head", "one row"),
     ("backups", "one row"),
-    ("broker_cursor", "one row"),
     ("bulk_operations", "an operator begins each operation"),
     (
         "connection_shops",

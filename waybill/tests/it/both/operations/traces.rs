@@ -13,7 +13,7 @@ use serde_json::Value;
 use store::sql::Db;
 use uuid::Uuid;
 
-use crate::both::api::events::UNPUBLISHED;
+use crate::both::api::events::count_unpublished;
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
 use crate::support::order::{body, captured, deliver, order_delivery, post_all};
@@ -110,7 +110,8 @@ fn listed(settings: &[(String, String)], what: &str, id: &str) -> Value {
     command.args([what, "list", "--trace", id, "--json"]);
     let output = output(command);
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let mut page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    page["items"].take()
 }
 
 /// The log lines that are about a job.
@@ -262,10 +263,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
         let mut reported = BTreeMap::new();
         eventually(
             "workers were notified of both jobs, and the events are out",
-            async || {
-                let row = db.query(UNPUBLISHED).fetch_one().await.unwrap();
-                row.get::<i64>("n").unwrap() == 0
-            },
+            async || count_unpublished(&db).await == 0,
         )
         .await;
         for (body, header, text_of_it) in orders.take("traceparents").await {
@@ -300,7 +298,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
         &expected[0],
         &expected[1],
     ] {
-        let jobs = listed(&settings, "jobs", id)["items"].take();
+        let jobs = listed(&settings, "jobs", id);
         let found: Vec<&str> = jobs
             .as_array()
             .unwrap()
@@ -310,7 +308,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
         assert_eq!(found, expected, "by {id}");
     }
     assert_eq!(
-        listed(&settings, "jobs", "nobody")["items"],
+        listed(&settings, "jobs", "nobody"),
         Value::Array(Vec::new())
     );
     db.close().await;

@@ -281,7 +281,7 @@ async fn no_other_delivery_waits_for_the_audit_as_a_privacy_request_does() {
     let requests: Vec<Delivery> = (2..=21)
         .map(|seed| request("customers/redact", seed))
         .collect();
-    let of_requests = requests.iter().map(|request| service.answer(request));
+    let of_requests = requests.iter().map(|request| service.answer_once(request));
     let ((), refused) = tokio::join!(post_all(&service, &orders), join_all(of_requests));
     let statuses: Vec<u16> = refused.iter().map(|(status, _)| *status).collect();
     assert_eq!(statuses, [503; 20], "they are sent again");

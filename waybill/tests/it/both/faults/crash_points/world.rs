@@ -297,7 +297,12 @@ impl World {
     }
 
     async fn has_no_endpoint(&self) -> bool {
-        count(&self.db, "select count(*) as n from endpoints").await == 0
+        count(
+            &self.db,
+            "select count(*) as n from endpoints where secret is not null",
+        )
+        .await
+            == 0
     }
 }
 
