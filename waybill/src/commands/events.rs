@@ -208,6 +208,8 @@ struct Shown {
     forward: Option<Forward>,
     /// The last one.
     last: Option<Uuid>,
+    /// It was said that events are waited for.
+    has_begun: bool,
 }
 
 impl Follower {
@@ -230,7 +232,6 @@ impl Follower {
     }
 
     async fn follow(&mut self, db: &Db, broker: Option<&config::Broker>) -> Result<()> {
-        self.shown.begun();
         loop {
             match self.follow_until_outage(db, broker).await {
                 Ok(()) => return Ok(()),
@@ -321,6 +322,7 @@ impl Follower {
             Some(position) => position,
             None => self.first_position(db).await?,
         };
+        self.shown.begun();
         let head = event_head::newest_after(db, position).await?;
         loop {
             self.position = Some(position);
@@ -365,10 +367,15 @@ impl Shown {
             widths: [24, 29, 20, 14],
             forward: None,
             last: None,
+            has_begun: false,
         }
     }
 
-    fn begun(&self) {
+    /// Says that events are waited for, once it is known after which one: whoever reads this may make one happen.
+    fn begun(&mut self) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
         match &self.forward {
             Some(to) => to.begun(),
             None if terminal::err_is_one() => {
@@ -385,7 +392,9 @@ impl Shown {
             events: Vec<Envelope>,
             next: Option<Uuid>,
         }
-        self.begun();
+        if after.is_some() {
+            self.begun();
+        }
         let mut outage = Outage::default();
         // Without an event to begin after, it is first asked which one is the newest. When there is none, all are new.
         let mut place = match after {
@@ -416,6 +425,7 @@ impl Shown {
                 }
             };
             outage.over();
+            self.begun();
             for event in &page.events {
                 if self.show(event).await? == Flow::End {
                     return Ok(());

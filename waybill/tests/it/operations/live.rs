@@ -2,6 +2,7 @@
 //! of `waybill`; each with what became of it, refused ones too, and nothing of bodies and customers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::api_key::{Rights, Scope, Shops};
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 use server::deliveries::{Follower, Line, Live, Message, Outcome, PATIENCE};
 use store::jobs::{self, NewJob};
 use store::sql::Db;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -542,6 +545,48 @@ fn forwarded(stand_in: &StandIn, secret: &str) -> Vec<(Uuid, String)> {
         (it.id(), it.event()["type"].as_str().unwrap().to_owned())
     });
     checked.collect()
+}
+
+/// Whoever reads that events are forwarded may make one happen, and it is forwarded.
+#[tokio::test(flavor = "multi_thread")]
+async fn forwarding_is_said_to_have_begun_when_it_is_known_after_which_event() {
+    let backend = Backend::create().await;
+    let key = backend.folder().join("key");
+    std::fs::write(&key, "a key").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answered = Arc::new(AtomicBool::new(false));
+    let newest = answered.clone();
+    platform::task::spawn("a slow service", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            stream.read_buf(&mut request).await.unwrap();
+        }
+        let request = String::from_utf8(request).unwrap();
+        assert!(
+            request.starts_with("GET /api/events?after=latest"),
+            "{request}"
+        );
+        pause(Duration::from_secs(1)).await;
+        newest.store(true, Ordering::Relaxed);
+        let body = r#"{"events":[],"next":null}"#;
+        let length = body.len();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+        let answer = format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        // The next request waits for an event.
+        std::future::pending::<()>().await;
+    });
+    let target = "http://127.0.0.1:1/";
+    let options = ["listen", "--forward-to", target, "--url", &url];
+    let options = [&options[..], &["--key-file", key.to_str().unwrap()]].concat();
+    let mut forwards = Lines::start(&options, &[]);
+    forwards.says("Forwarding events").await;
+    assert!(
+        answered.load(Ordering::Relaxed),
+        "it was said before the service had answered"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
