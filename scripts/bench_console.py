@@ -278,7 +278,7 @@ def pages(rows: Rows):
         "/operations/{id}": [f"/operations/{one(6)}"],
         "/refused": ["/refused"],
         "/privacy": ["/privacy", "/privacy?all=yes"],
-        "/privacy/enter": ["/privacy/enter"],
+        "/privacy/request": ["/privacy/request"],
         "/privacy/{id}": [f"/privacy/{one(4)}"],
         "/privacy/{id}/decide": [f"/privacy/{one(4)}/decide"],
         # A request without a receipt has no such page.

@@ -5,42 +5,33 @@
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use clap::Args;
 use domain::api_key::Role;
-use strum::{EnumString, IntoStaticStr};
-use uuid::Uuid;
+use lists::deeds::Sentence;
+use lists::form::{Field, Values};
+use lists::shown::Cell;
 
 use crate::access::{Needs, Visit};
 use crate::frame::Frame;
 use crate::listing::Table;
-use lists::form::{self, Field, Values};
-use lists::shown::Cell;
+use crate::writes;
 
 pub struct Act {
     /// What it does, in a sentence.
-    pub what: &'static str,
+    pub what: String,
     pub button: Option<Button>,
     pub command: String,
 }
 
 /// How a button looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
+    #[default]
     Usual,
     /// What it does cannot be undone.
     Danger,
 }
 
 impl Look {
-    /// The last word of a path says what is done there.
-    pub fn of(path: &str) -> Self {
-        let path = path.split('?').next().unwrap_or_default();
-        match path.rsplit('/').next().unwrap_or_default() {
-            "discard" | "remove" | "revoke" | "confirm" => Look::Danger,
-            _ => Look::Usual,
-        }
-    }
-
     /// The class for the style.
     pub fn class(self) -> &'static str {
         match self {
@@ -58,6 +49,7 @@ pub struct Button {
     pub asks: bool,
     /// The form's hidden fields.
     pub fields: Vec<(&'static str, String)>,
+    pub look: Look,
 }
 
 impl Button {
@@ -68,6 +60,7 @@ impl Button {
             to,
             asks: false,
             fields,
+            look: Look::Usual,
         }
     }
 
@@ -79,8 +72,12 @@ impl Button {
         }
     }
 
-    pub fn look(&self) -> Look {
-        Look::of(&self.to)
+    #[must_use]
+    pub fn danger(self) -> Self {
+        Button {
+            look: Look::Danger,
+            ..self
+        }
     }
 }
 
@@ -89,32 +86,15 @@ impl Act {
     pub fn of<R>(
         visit: &Visit<R>,
         role: Role,
-        what: &'static str,
+        what: impl Into<String>,
         button: Button,
         command: String,
     ) -> Self {
         Act {
-            what,
+            what: what.into(),
             button: visit.may(role).then_some(button),
             command,
         }
-    }
-}
-
-/// Makes the acts of one thing: each by a word, which is at the end of its path and in its command.
-pub fn of_one<R>(
-    visit: &Visit<R>,
-    role: Role,
-    noun: &str,
-    id: Uuid,
-) -> impl Fn(&'static str, &'static str, &str, bool) -> Act {
-    move |what, label, word, asks| {
-        let button = Button {
-            asks,
-            ..Button::does(label, format!("/{noun}/{id}/{word}"), Vec::new())
-        };
-        let command = format!("waybill {noun} {word} {id}");
-        Act::of(visit, role, what, button, command)
     }
 }
 
@@ -125,8 +105,6 @@ pub struct Input {
     /// `text`, `number`, ..
     pub kind: &'static str,
     pub value: String,
-    /// The values to choose from; none for a field in which people write.
-    pub choices: Vec<String>,
     pub help: &'static str,
 }
 
@@ -138,15 +116,9 @@ impl Input {
             label,
             kind: "text",
             value: String::new(),
-            choices: Vec::new(),
             help,
         }
     }
-}
-
-/// The fields of a form for these arguments. `given` has what is filled in already.
-pub fn form<T: Args>(given: &[(&str, &str)]) -> Vec<Field> {
-    form::fields::<T>(|name| Some(given.iter().find(|(field, _)| *field == name)?.1))
 }
 
 /// A page that asks before it is done.
@@ -155,12 +127,13 @@ pub struct Question {
     /// The list to which it belongs.
     pub here: &'static str,
     pub title: String,
-    pub about: Vec<&'static str>,
+    pub about: Vec<String>,
     pub facts: Vec<(&'static str, Cell)>,
     pub tables: Vec<(&'static str, Table)>,
     /// Where the form is sent, by those who may. None when there is nothing to do.
     pub to: Option<String>,
     pub label: &'static str,
+    pub look: Look,
     pub fields: Vec<(&'static str, String)>,
     /// What was chosen before, by a field each.
     pub chosen: Vec<(String, String)>,
@@ -179,7 +152,6 @@ struct QuestionPage<'a> {
     frame: Frame<'a>,
     question: &'a Question,
     to: Option<&'a String>,
-    look: Look,
 }
 
 impl Question {
@@ -188,7 +160,6 @@ impl Question {
             frame: Frame::of(visit, self.here),
             question: self,
             to: self.to.as_ref().filter(|_| visit.may(R::ROLE)),
-            look: self.to.as_deref().map_or(Look::Usual, Look::of),
         };
         Html(page.to_string()).into_response()
     }
@@ -222,139 +193,65 @@ impl Secret {
     }
 }
 
-/// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
-#[strum(const_into_str, serialize_all = "kebab-case")]
-pub enum Done {
-    /// The job is due.
-    RunNow,
-    Requeued,
-    Discarded,
-    Confirmed,
-    Stopped,
-    Resumed,
-    Undone,
-    Paused,
-    EndpointResumed,
-    /// A pause was begun, or ended.
-    Begun,
-    Ended,
-    Removed,
-    Accepted,
-    NotAccepted,
-    NotSent,
-    Retried,
-    Cancelled,
-    RequestConfirmed,
-    Decided,
-    Revoked,
-    /// A licence was granted or lengthened.
-    Granted,
-    Suspended,
-    LicenceResumed,
-    LicenceRevoked,
-    Entered,
-    ConnectionAdded,
-    ConnectionRotated,
-    ConnectionChanged,
-    /// Providers are asked what changed.
-    Asked,
-    /// Several jobs were chosen, and all of them were changed.
-    ChosenRequeued,
-    ChosenDiscarded,
-    /// Several were chosen, and some were left as they are.
-    SomeChanged,
-    /// A secret was shown before.
-    Shown,
-    /// It has changed since it was seen, so nothing was done.
-    Changed,
-}
+/// What is said of what is no deed of its own.
+pub mod said {
+    use lists::deeds::Sentence;
 
-impl Done {
-    fn sentence(self) -> &'static str {
-        match self {
-            Done::RunNow => "The job was made due, and workers were notified.",
-            Done::Requeued => {
-                "The job was made ready with its full number of tries, and workers were notified."
-            }
-            Done::Discarded => {
-                "The job was discarded: it is never run again, and its body is gone."
-            }
-            Done::Confirmed => {
-                "The operation was confirmed. It begins ten seconds later, and can be undone until then. You \
-                 may close this page: it goes on without it."
-            }
-            Done::Stopped => "The operation was stopped. What it has done stays done.",
-            Done::Resumed => "The operation goes on with what is left.",
-            Done::Undone => "The operation was undone before it changed anything.",
-            Done::Paused => "The endpoint is paused. It gets its events when it is resumed.",
-            Done::EndpointResumed => {
-                "The endpoint gets events again, beginning with those that wait for it."
-            }
-            Done::Begun => {
-                "It is paused, as soon as workers have heard of it, which takes at most a second."
-            }
-            Done::Ended => "The pause has ended. What waited is due within some seconds.",
-            Done::Removed => "The endpoint was removed, and what waited for it.",
-            Done::Accepted => "The endpoint accepted the test event.",
-            Done::NotAccepted => {
-                "The endpoint did not accept the test event. The attempt below says why."
-            }
-            Done::NotSent => {
-                "No worker has said yet what became of the test event. Load this page again in some seconds; see that the queue endpoints has a worker and is not paused."
-            }
-            Done::Retried => {
-                "The request is tried again. Until its deadline it has as many tries as a new one."
-            }
-            Done::Cancelled => "The erasure of the shop was cancelled.",
-            Done::RequestConfirmed => {
-                "The erasure of the shop was confirmed. It runs when the rest of its hold is over."
-            }
-            Done::Decided => "This was decided. The request goes on within seconds.",
-            Done::Revoked => "The key was revoked. It opens nothing any more.",
-            Done::Granted => {
-                "The licence was granted. Who is logged in sees it within ten seconds."
-            }
-            Done::Suspended => "The licence is suspended. It does not count until it is resumed.",
-            Done::LicenceResumed => "The licence counts again.",
-            Done::LicenceRevoked => "The licence was revoked for good.",
-            Done::ConnectionAdded => {
-                "The connection was added. All processes know it within a second."
-            }
-            Done::ConnectionChanged => {
-                "The connection was changed. All processes know it within a second."
-            }
-            Done::Asked => "The providers are asked within seconds.",
-            Done::ConnectionRotated => {
-                "The connection has another secret. The former one is accepted for three days more."
-            }
-            Done::Entered => "The request was entered. It must be done within 30 days from now.",
-            Done::ChosenRequeued => {
-                "The jobs were made ready with their full number of tries, and workers were notified."
-            }
-            Done::ChosenDiscarded => "The jobs were discarded: they are never run again.",
-            Done::SomeChanged => {
-                "Some were left as they are, because they have changed since you saw them or may not be given up. The \
-                 others were done."
-            }
-            Done::Shown => {
-                "This was done before. A secret is shown once; whoever did not store it makes another one."
-            }
-            Done::Changed => {
-                "Nothing more was done, because this has changed since you saw it. The page shows how it \
-                 is now."
-            }
-        }
+    const fn says(name: &'static str, text: &'static str) -> Sentence {
+        Sentence { name, text }
     }
+
+    pub const RUN_NOW: Sentence = says(
+        "run-now",
+        "The job was made due, and workers were notified.",
+    );
+    pub const REQUEUED: Sentence = says(
+        "requeued",
+        "The job was made ready with its full number of tries, and workers were notified.",
+    );
+    pub const DISCARDED: Sentence = says(
+        "discarded",
+        "The job was discarded: it is never run again, and its body is gone.",
+    );
+    pub const CONFIRMED: Sentence = says(
+        "confirmed",
+        "The operation was confirmed. It begins ten seconds later, and can be undone until then. You may close this \
+         page: it goes on without it.",
+    );
+    pub const ASKED: Sentence = says("asked", "The providers are asked within seconds.");
+    pub const CHOSEN_REQUEUED: Sentence = says(
+        "chosen-requeued",
+        "The jobs were made ready with their full number of tries, and workers were notified.",
+    );
+    pub const CHOSEN_DISCARDED: Sentence = says(
+        "chosen-discarded",
+        "The jobs were discarded: they are never run again.",
+    );
+    pub const SOME_CHANGED: Sentence = says(
+        "some-changed",
+        "Some were left as they are, because they have changed since you saw them or may not be given up. The others \
+         were done.",
+    );
+
+    pub const ALL: &[Sentence] = &[
+        RUN_NOW,
+        REQUEUED,
+        DISCARDED,
+        CONFIRMED,
+        ASKED,
+        CHOSEN_REQUEUED,
+        CHOSEN_DISCARDED,
+        SOME_CHANGED,
+    ];
 }
 
 /// What the page says of what was done before it.
 pub fn done<R>(visit: &Visit<R>) -> Option<&'static str> {
-    visit.query.get("done").parse().ok().map(Done::sentence)
+    writes::sentence(visit.query.get("done"))
 }
 
 /// The answer to a write: it leads to a page that says what was done.
-pub fn see(path: &str, done: Done) -> Response {
+pub fn see(path: &str, says: Sentence) -> Response {
     let and = if path.contains('?') { '&' } else { '?' };
-    Redirect::to(&format!("{path}{and}done={}", done.into_str())).into_response()
+    Redirect::to(&format!("{path}{and}done={}", says.name)).into_response()
 }

@@ -11,6 +11,7 @@
 pub mod access;
 mod act;
 pub mod address;
+mod deed;
 mod error;
 mod fields;
 mod form;

@@ -9,7 +9,7 @@ use lists::{Asked, Extent, List, Room, Wanted};
 use serde_json::{Map, Value, json};
 
 use crate::access::{Reader, Visit};
-use crate::act::Act;
+use crate::act::{Act, Look};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::pages::charts::Histogram;
@@ -152,7 +152,7 @@ impl Table {
 /// What can be done with the rows that somebody has chosen.
 pub struct Chosen {
     /// Where the form is sent, and the label.
-    pub buttons: Vec<(String, &'static str)>,
+    pub buttons: Vec<(String, &'static str, Look)>,
 }
 
 /// A filter that is set, and the way to the list without it.

@@ -1,71 +1,108 @@
 //! The table of all that can be changed from a page. Each is made by [`Writes::add`], which takes a handler
 //! of a [`Write`] alone: so each has a role, and comes from a page of the session.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::response::Response;
 use axum::routing::post;
 use domain::api_key::Role;
+use lists::deeds::{
+    CHANGED, Deed, Sentence, attention as of_attention, connections as of_connections,
+    endpoints as of_endpoints, keys as of_keys, licenses as of_licenses,
+    operations as of_operations, pauses as of_pauses, privacy as of_privacy,
+};
 
 use crate::Console;
 use crate::access::{Needs, Write};
+use crate::act::said;
+use crate::deed::{self, Doer};
 use crate::error::Error;
-use crate::pages::{
-    body, connections, dead, endpoints, job, keys, licenses, operations, pauses, privacy, reconcile,
-};
+use crate::pages::{body, dead, job, keys, pauses, privacy, reconcile};
+use crate::routes::page;
 
-/// The routes, and which role each needs.
+/// The routes, which role each needs, and what may be said afterwards.
 #[derive(Default)]
 pub struct Writes {
     pub(crate) router: Router<Arc<Console>>,
     /// The path of each, with the names of its parts, and its role.
     pub roles: Vec<(&'static str, Role)>,
+    sentences: Vec<Sentence>,
 }
 
 pub fn table() -> Writes {
-    Writes::default()
-        .add("/jobs/{id}/run-now", job::run_now)
-        .add("/jobs/{id}/requeue", job::requeue)
-        .add("/jobs/{id}/discard", job::discard)
-        .add("/jobs/{id}/field", body::field)
-        .add("/dead/requeue", dead::requeue)
-        .add("/dead/discard", dead::discard)
-        .add("/dead/chosen/requeue", dead::requeue_chosen)
-        .add("/dead/chosen/discard", dead::discard_chosen)
-        .add("/operations/{id}/stop", operations::stop)
-        .add("/operations/{id}/resume", operations::resume)
-        .add("/operations/{id}/undo", operations::undo)
-        .add("/pauses/begin", pauses::begin)
-        .add("/pauses/{id}/end", pauses::end)
-        .add("/reconcile/ask", reconcile::ask)
-        .add("/privacy/enter", privacy::enter)
-        .add("/privacy/{id}/retry", privacy::retry)
-        .add("/privacy/{id}/cancel", privacy::cancel)
-        .add("/privacy/{id}/confirm", privacy::confirm)
-        .add("/privacy/{id}/decide", privacy::decide)
-        .add("/privacy/{id}/export", privacy::fetch_export)
-        .add("/keys/create", keys::create)
-        .add("/keys/{id}/revoke", keys::revoke)
-        .add("/licenses/grant", licenses::grant)
-        .add("/licenses/{id}/suspend", licenses::suspend)
-        .add("/licenses/{id}/resume", licenses::resume)
-        .add("/licenses/{id}/revoke", licenses::revoke)
-        .add("/endpoints/add", endpoints::add)
-        .add("/endpoints/{id}/test", endpoints::test)
-        .add("/endpoints/{id}/pause", endpoints::pause)
-        .add("/endpoints/{id}/resume", endpoints::resume)
-        .add("/endpoints/{id}/rotate", endpoints::rotate)
-        .add("/endpoints/{id}/remove", endpoints::remove)
-        .add("/connections/add", connections::add)
-        .add("/connections/{name}/pause", connections::pause)
-        .add("/connections/{name}/resume", connections::resume)
-        .add("/connections/{name}/change", connections::change)
-        .add("/connections/{name}/rotate", connections::rotate)
-        .add("/connections/{name}/remove", connections::remove)
+    Writes {
+        sentences: [said::ALL, &[CHANGED]].concat(),
+        ..Writes::default()
+    }
+    .add("/jobs/{id}/run-now", job::run_now)
+    .add("/jobs/{id}/requeue", job::requeue)
+    .add("/jobs/{id}/discard", job::discard)
+    .add("/jobs/{id}/field", body::field)
+    .add("/dead/requeue", dead::requeue)
+    .add("/dead/discard", dead::discard)
+    .add("/dead/chosen/requeue", dead::requeue_chosen)
+    .add("/dead/chosen/discard", dead::discard_chosen)
+    .add("/reconcile/ask", reconcile::ask)
+    .add("/privacy/{id}/export", privacy::fetch_export)
+    .deed::<of_attention::Acknowledge>()
+    .deed::<of_operations::Stop>()
+    .deed::<of_operations::Resume>()
+    .deed::<of_operations::TakeBack>()
+    .deed::<of_pauses::Begin>()
+    .filled_in_by::<of_pauses::End, _, _>(pauses::end)
+    .deed::<of_privacy::Request>()
+    .deed::<of_privacy::Retry>()
+    .deed::<of_privacy::Cancel>()
+    .deed::<of_privacy::Confirm>()
+    .filled_in_by::<of_privacy::Decide, _, _>(privacy::decide)
+    .filled_in_by::<of_keys::Create, _, _>(keys::create)
+    .deed::<of_keys::Revoke>()
+    .deed::<of_licenses::Grant>()
+    .deed::<of_licenses::Suspend>()
+    .deed::<of_licenses::Resume>()
+    .deed::<of_licenses::Revoke>()
+    .deed::<of_endpoints::Add>()
+    .deed::<of_endpoints::Test>()
+    .deed::<of_endpoints::Pause>()
+    .deed::<of_endpoints::Resume>()
+    .deed::<of_endpoints::Rotate>()
+    .deed::<of_endpoints::Remove>()
+    .deed::<of_connections::Add>()
+    .deed::<of_connections::Pause>()
+    .deed::<of_connections::Resume>()
+    .deed::<of_connections::Change>()
+    .deed::<of_connections::Rotate>()
+    .deed::<of_connections::Remove>()
+}
+
+/// What is said of what was done, by the name that an address has.
+pub fn sentence(name: &str) -> Option<&'static str> {
+    static SENTENCES: LazyLock<Vec<Sentence>> = LazyLock::new(|| table().sentences);
+    let found = SENTENCES.iter().find(|it| it.name == name);
+    found.map(|it| it.text)
 }
 
 impl Writes {
+    /// A deed with the page that asks, where one does.
+    fn deed<D: Deed>(mut self) -> Self {
+        if D::QUESTION.is_some() {
+            self.router = self.router.route(D::PATH, page(deed::ask::<D>));
+        }
+        self.filled_in_by::<D, _, _>(deed::answer::<D>)
+    }
+
+    /// A deed whose form is its own.
+    fn filled_in_by<D, H, F>(mut self, handler: H) -> Self
+    where
+        D: Deed,
+        H: Fn(Write<Doer<D>>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Response, Error>> + Send + 'static,
+    {
+        self.sentences.extend(D::SAYS);
+        self.add(D::PATH, handler)
+    }
+
     fn add<R, H, F>(mut self, path: &'static str, handler: H) -> Self
     where
         R: Needs,

@@ -5,7 +5,7 @@ use std::error::Error as _;
 
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Args, Command};
+use clap::{Arg, ArgAction, Args, Command, ValueHint};
 
 use crate::{Error, shown};
 
@@ -36,19 +36,52 @@ pub enum Values {
     OneOf(Vec<String>),
     /// `yes`, or nothing.
     Flag,
+    /// A secret: a command reads it from a file, and a form asks for it without showing it.
+    Secret,
 }
 
 /// How the help of an argument ends that may be given more than once.
 const REPEATED: &str = ". It may be repeated";
 /// The value of a field that is given or not.
 const YES: &str = "yes";
+/// How the name of an option ends that takes a file with a secret.
+const FILE: &str = "-file";
 
 /// The fields of a form for these arguments, with what is given of them.
 pub fn fields<'a, T: Args>(given: impl Fn(&str) -> Option<&'a str>) -> Vec<Field> {
     let command = command_of::<T>();
     let args = command.get_arguments();
-    args.map(|arg| Field::of(arg, given(name(arg)).unwrap_or_default().trim()))
+    args.map(|arg| Field::of(arg, given(field(arg)).unwrap_or_default().trim()))
         .collect()
+}
+
+/// What a command does, and all else that its help says, by paragraphs.
+pub fn about<T: Args>() -> (String, Vec<String>) {
+    let command = command_of::<T>();
+    let does = command.get_about().map(ToString::to_string);
+    let does = does.unwrap_or_default();
+    let whole = command.get_long_about().map(ToString::to_string);
+    let whole = whole.unwrap_or_default();
+    let rest = whole.split("\n\n").skip(1).map(ToOwned::to_owned);
+    (does, rest.collect())
+}
+
+/// The command with what must be given.
+pub fn usage<T: Args>(name: &str) -> String {
+    let command = command_of::<T>();
+    let mut line = format!("waybill {name}");
+    for arg in command.get_arguments().filter(|it| it.is_required_set()) {
+        if let Some(option) = arg.get_long() {
+            line.push_str(" --");
+            line.push_str(option);
+        }
+        let values = arg.get_value_names().unwrap_or_default();
+        for value in values {
+            line.push(' ');
+            line.push_str(value);
+        }
+    }
+    line
 }
 
 /// What an empty field means.
@@ -69,7 +102,7 @@ pub fn read<'a, T: Args>(
     let (mut words, mut places) = (Vec::new(), Vec::new());
     for arg in command.get_arguments() {
         let name = name(arg);
-        let Some(value) = given(name).map(str::trim) else {
+        let Some(value) = given(field(arg)).map(str::trim) else {
             continue;
         };
         let is_text = arg.get_value_parser().type_id() == ValueParser::string().type_id();
@@ -139,27 +172,49 @@ fn name(arg: &Arg) -> &str {
     arg.get_long().unwrap_or(arg.get_id().as_str())
 }
 
+fn is_secret(arg: &Arg) -> bool {
+    arg.get_value_hint() == ValueHint::FilePath
+}
+
+/// The name of the field for an argument.
+fn field(arg: &Arg) -> &str {
+    let name = name(arg);
+    match name.strip_suffix(FILE) {
+        Some(secret) if is_secret(arg) => secret,
+        _ => name,
+    }
+}
+
 impl Field {
     fn of(arg: &Arg, value: &str) -> Self {
         let possible = arg.get_possible_values();
         let possible: Vec<String> = possible.iter().map(|it| it.get_name().to_owned()).collect();
         let values = match arg.get_action() {
             ArgAction::SetTrue => Values::Flag,
+            _ if is_secret(arg) => Values::Secret,
             _ if possible.is_empty() => Values::Text,
             _ if arg.is_hide_possible_values_set() => Values::Usual(possible),
             _ => Values::OneOf(possible),
         };
         let mut usual = arg.get_default_values().iter();
         let usual = usual.next().filter(|_| values != Values::Flag);
-        let name = name(arg);
+        let name = field(arg);
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let is_list = matches!(arg.get_action(), ArgAction::Append);
+        let called = if values == Values::Secret {
+            name
+        } else {
+            arg.get_id().as_str()
+        };
         Field {
             name: name.to_owned(),
-            label: label(arg.get_id().as_str()),
+            label: label(called),
             // What is repeated on a command line stands in one field of a form.
             help: match help.strip_suffix(REPEATED) {
                 Some(help) if is_list => format!("{help}. Several have spaces between them"),
+                _ if values == Values::Secret => {
+                    "As the provider shows it. No page shows it again".to_owned()
+                }
                 _ => help,
             },
             value: value.to_owned(),

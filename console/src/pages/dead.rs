@@ -16,11 +16,12 @@ use store::jobs::{self, Summary};
 use uuid::Uuid;
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done, Input, Question};
+use crate::act::{self, Act, Button, Input, Look, Question, said};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::listing::{Chosen, Rows as _, Table};
 
+use lists::deeds::{CHANGED, Sentence};
 use lists::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -48,8 +49,16 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let query = asked(&visit.query);
     listing.chosen = Some(Chosen {
         buttons: vec![
-            (format!("/dead/chosen/requeue{query}"), "Requeue"),
-            (format!("/dead/chosen/discard{query}"), "Discard .."),
+            (
+                format!("/dead/chosen/requeue{query}"),
+                "Requeue",
+                Look::Usual,
+            ),
+            (
+                format!("/dead/chosen/discard{query}"),
+                "Discard ..",
+                Look::Danger,
+            ),
         ],
     });
     Ok(listing.answer(&visit))
@@ -78,7 +87,7 @@ fn chosen(fields: &Fields) -> Result<Vec<(Uuid, Timestamp)>, Error> {
 }
 
 pub async fn requeue_chosen(write: Write<Operator>) -> Result<Response, Error> {
-    to_chosen(&write, Action::Requeue, Done::ChosenRequeued).await
+    to_chosen(&write, Action::Requeue, said::CHOSEN_REQUEUED).await
 }
 
 /// Asks before it does it.
@@ -86,11 +95,15 @@ pub async fn discard_chosen(write: Write<Operator>) -> Result<Response, Error> {
     if write.fields.get("sure").is_empty() {
         return Ok(ask_chosen(&write, &chosen(&write.fields)?));
     }
-    to_chosen(&write, Action::Discard, Done::ChosenDiscarded).await
+    to_chosen(&write, Action::Discard, said::CHOSEN_DISCARDED).await
 }
 
 /// Does it to those of the chosen jobs that are as the page showed them and may be changed, all together.
-async fn to_chosen(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
+async fn to_chosen(
+    write: &Write<Operator>,
+    action: Action,
+    done: Sentence,
+) -> Result<Response, Error> {
     let chosen = chosen(&write.fields)?;
     let Parts { db, bus, clock, .. } = write.parts();
     let mut ended = Vec::new();
@@ -108,8 +121,8 @@ async fn to_chosen(write: &Write<Operator>, action: Action, done: Done) -> Resul
     }
     let done = match taken.len() {
         all if all == chosen.len() => done,
-        0 => Done::Changed,
-        _ => Done::SomeChanged,
+        0 => CHANGED,
+        _ => said::SOME_CHANGED,
     };
     Ok(act::see(&format!("/dead{}", asked(&write.query)), done))
 }
@@ -138,6 +151,7 @@ fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response
         tables: vec![("Which jobs", table)],
         to: Some(format!("/dead/chosen/discard{query}")),
         label: "Discard them for good",
+        look: Look::Danger,
         fields: vec![("sure", "yes".to_owned())],
         chosen: jobs.collect(),
         back: format!("/dead{query}"),
@@ -199,7 +213,14 @@ fn command(action: Action, filter: &Filter, died_until: Option<Timestamp>) -> St
 fn acts(visit: &Visit<Reader>, filter: &Filter) -> Vec<Act> {
     let query = query(filter);
     let asks = |what, label, action: Action| {
-        let button = Button::asks(label, format!("/dead/{action}?{query}"));
+        let look = match action {
+            Action::Requeue => Look::Usual,
+            Action::Discard => Look::Danger,
+        };
+        let button = Button {
+            look,
+            ..Button::asks(label, format!("/dead/{action}?{query}"))
+        };
         let command = command(action, filter, None);
         Act::of(visit, Role::Operator, what, button, command)
     };
@@ -248,11 +269,16 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     ]);
     let count = counted(jobs, is_more);
     let noun = if jobs == 1 { "job" } else { "jobs" };
-    let (title, label) = match action {
-        Action::Requeue => (format!("Requeue {count} {noun}?"), "Requeue them"),
+    let (title, label, look) = match action {
+        Action::Requeue => (
+            format!("Requeue {count} {noun}?"),
+            "Requeue them",
+            Look::Usual,
+        ),
         Action::Discard => (
             format!("Discard {count} {noun} for good?"),
             "Discard them for good",
+            Look::Danger,
         ),
     };
     let names = ["Queue", "Kind", "Shop", "Connection", "Part of the error"];
@@ -277,6 +303,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         },
         to: (jobs > 0 || is_more).then(|| format!("/dead/{action}")),
         label,
+        look,
         fields: sent,
         inputs: vec![Input {
             kind: "number",
@@ -301,9 +328,10 @@ fn counted(jobs: i64, is_more: bool) -> String {
 }
 
 /// What it means, in sentences.
-fn about(action: Action, jobs: i64, is_more: bool) -> Vec<&'static str> {
+fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
     if jobs == 0 && !is_more {
-        return vec!["No dead job is in this list any more, so there is nothing to do."];
+        let nothing = "No dead job is in this list any more, so there is nothing to do.";
+        return vec![nothing.to_owned()];
     }
     let mut about = vec![
         match action {
@@ -324,7 +352,7 @@ fn about(action: Action, jobs: i64, is_more: bool) -> Vec<&'static str> {
              that match.",
         );
     }
-    about
+    about.into_iter().map(ToOwned::to_owned).collect()
 }
 
 pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
@@ -345,5 +373,5 @@ async fn confirm(write: &Write<Operator>, action: Action) -> Result<Response, Er
     let until = Timestamp(until.min(write.now().0));
     let db = &write.parts().db;
     flow::confirm(db, write.by(), id, action, &filter, until, rate).await?;
-    Ok(act::see(&format!("/operations/{id}"), Done::Confirmed))
+    Ok(act::see(&format!("/operations/{id}"), said::CONFIRMED))
 }

@@ -14,11 +14,12 @@ use store::story;
 use store::{events, jobs, traces};
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done, Question};
+use crate::act::{self, Act, Button, Look, Question, said};
 use crate::error::Error;
 use crate::listing::Table;
 use crate::pages::body::Body;
 use crate::pages::object::{self, Object};
+use lists::deeds::{CHANGED, Sentence};
 use lists::shown::{self, Cell};
 
 /// How many jobs and events of one trace are shown.
@@ -150,7 +151,7 @@ fn acts(visit: &Visit<Reader>, job: &jobs::Summary) -> Vec<Act> {
                 visit,
                 Role::Operator,
                 "Give it up for good, if it can never succeed.",
-                Button::asks("Discard ..", format!("/jobs/{id}/discard")),
+                Button::asks("Discard ..", format!("/jobs/{id}/discard")).danger(),
                 format!("waybill dead discard {id}"),
             ),
         ],
@@ -196,7 +197,7 @@ pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
         Ok(made) => flow::notify_of(db, bus, made.queue, &made.kind, &[made.id]).await?,
         Err(NotMadeDue::Database(error)) => return Err(error.into()),
         Err(NotMadeDue::Unknown(_)) => return Err(Error::Unknown("job")),
-        Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, Done::Changed)),
+        Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, CHANGED)),
         Err(refused) => {
             return Err(Error::Refused(format!(
                 "This job is not run now: {}.",
@@ -204,21 +205,25 @@ pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
             )));
         }
     }
-    Ok(act::see(&page, Done::RunNow))
+    Ok(act::see(&page, said::RUN_NOW))
 }
 
 pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
-    to_one(&write, Action::Requeue, Done::Requeued).await
+    to_one(&write, Action::Requeue, said::REQUEUED).await
 }
 
 pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
-    to_one(&write, Action::Discard, Done::Discarded).await
+    to_one(&write, Action::Discard, said::DISCARDED).await
 }
 
-async fn to_one(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
+async fn to_one(
+    write: &Write<Operator>,
+    action: Action,
+    done: Sentence,
+) -> Result<Response, Error> {
     let (id, seen) = (write.id()?, Timestamp(write.fields.read("seen")?));
     let is_done = operate(write, id, seen, action).await?;
-    let done = if is_done { done } else { Done::Changed };
+    let done = if is_done { done } else { CHANGED };
     Ok(act::see(&shown::job(id), done))
 }
 
@@ -263,10 +268,11 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
     let is_dead = job.state == State::Dead.into_str();
     let mut about = vec![
         "The job is then done: it is never run again, and its body is removed for good. Its row stays, and \
-         the audit says who discarded it.",
+         the audit says who discarded it."
+            .to_owned(),
     ];
     if !is_dead {
-        about.push("This job is not dead, so there is nothing to discard.");
+        about.push("This job is not dead, so there is nothing to discard.".to_owned());
     }
     let question = Question {
         here: "/dead",
@@ -280,6 +286,7 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
         ],
         to: is_dead.then(|| format!("/jobs/{id}/discard")),
         label: "Discard it for good",
+        look: Look::Danger,
         fields: vec![("seen", seen(&job).0.to_string())],
         back: shown::job(id),
         command: format!("waybill dead discard {id}"),

@@ -22,11 +22,13 @@ use store::{backlog, bulk_operations, endpoints, refused_deliveries};
 
 use crate::access::{Reader, Visit};
 use crate::act::Button;
+use crate::deed;
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::known::{Count, Counts};
 use crate::listing::{self, Rows as _, Table};
 use crate::pages::charts::{self, Part};
+use lists::deeds::attention::Acknowledge;
 use lists::jobs::FAILED;
 use lists::shown::{Cell, Moment, bounded, escaped};
 
@@ -56,6 +58,8 @@ struct Item {
     href: Option<String>,
     /// What can be done about it from here.
     button: Option<(Role, Button)>,
+    /// By which somebody says that they know of it.
+    acknowledge: Option<Button>,
 }
 
 impl Item {
@@ -153,8 +157,15 @@ pub async fn look<R>(visit: &Visit<R>) -> Now {
     let mut it = Now::default();
     let known = it.read("what operators are notified of", attention::all(db).await);
     let known = known.iter().filter(|it| is_shown(it));
-    it.items
-        .extend(known.map(|known| needing_attention(known, now)));
+    it.items.extend(known.map(|known| {
+        let is_new = known.acknowledged_by.is_none();
+        let name = known.condition.into_str();
+        let acknowledge = || deed::act::<Acknowledge, _>(visit, name, None).button;
+        Item {
+            acknowledge: is_new.then(acknowledge).flatten(),
+            ..needing_attention(known, now)
+        }
+    }));
     let open = privacy_requests::Filter {
         open: true,
         ..privacy_requests::Filter::default()

@@ -1,21 +1,17 @@
 //! Operations: what operators have many dead jobs go through, and how far that has come.
 
 use axum::response::Response;
-use domain::api_key::Role;
 use domain::time::Timestamp;
+use lists::deeds::operations::{Resume, Stop, TakeBack};
 use lists::jobs::{operation_state, what};
-use store::bulk_operations::{self, Change, Operation, State};
-use uuid::Uuid;
+use lists::shown::{Cell, bounded};
+use store::bulk_operations::{self, Operation, State};
 
-use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Done};
+use crate::access::{Reader, Visit};
+use crate::act::Act;
+use crate::deed;
 use crate::error::Error;
 use crate::pages::object::Object;
-use lists::shown::{Cell, bounded};
-
-fn page(id: Uuid) -> String {
-    format!("/operations/{id}")
-}
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let id = visit.id()?;
@@ -54,7 +50,10 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Begins", Cell::time(it.begins_at)),
             ("Ended", Cell::maybe_time(it.finished_at)),
             ("Last error", Cell::maybe(it.last_error.as_deref())),
-            ("Look again", Cell::link("Load this page again", page(id))),
+            (
+                "Look again",
+                Cell::link("Load this page again", format!("/operations/{id}")),
+            ),
         ],
         acts: acts(&visit, &it, visit.now()),
         commands: vec![("Show it", format!("waybill operations show {id}"))],
@@ -64,17 +63,14 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 fn acts(visit: &Visit<Reader>, it: &Operation, now: Timestamp) -> Vec<Act> {
-    let act = act::of_one(visit, Role::Operator, "operations", it.id);
-    let does = |what, label, word: &str| act(what, label, word, false);
+    let id = it.id.to_string();
     let mut acts = Vec::new();
     let has_begun = it.begins_at <= now;
     match it.state {
-        State::Running | State::Waiting if has_begun => acts.push(does(
-            "Stop it. What is done stays done, and it can go on later.",
-            "Stop",
-            "stop",
-        )),
-        State::Stopped => acts.push(does("Go on with what is left.", "Resume", "resume")),
+        State::Running | State::Waiting if has_begun => {
+            acts.push(deed::act::<Stop, _>(visit, &id, None));
+        }
+        State::Stopped => acts.push(deed::act::<Resume, _>(visit, &id, None)),
         _ => {}
     }
     let may_be_undone = match it.state {
@@ -83,34 +79,7 @@ fn acts(visit: &Visit<Reader>, it: &Operation, now: Timestamp) -> Vec<Act> {
         _ => false,
     };
     if may_be_undone {
-        acts.push(does(
-            "Take it back. Nothing was changed yet.",
-            "Undo",
-            "undo",
-        ));
+        acts.push(deed::act::<TakeBack, _>(visit, &id, None));
     }
     acts
-}
-
-pub async fn stop(write: Write<Operator>) -> Result<Response, Error> {
-    change(&write, Change::Stop, Done::Stopped).await
-}
-
-pub async fn resume(write: Write<Operator>) -> Result<Response, Error> {
-    change(&write, Change::Resume, Done::Resumed).await
-}
-
-pub async fn undo(write: Write<Operator>) -> Result<Response, Error> {
-    change(&write, Change::Undo, Done::Undone).await
-}
-
-async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
-    let id = write.id()?;
-    let db = &write.parts().db;
-    if bulk_operations::find(db, id).await?.is_none() {
-        return Err(Error::Unknown("operation"));
-    }
-    let is_changed = bulk_operations::change(db, write.by(), id, change).await?;
-    let done = if is_changed { done } else { Done::Changed };
-    Ok(act::see(&page(id), done))
 }

@@ -4,11 +4,12 @@
 use axum::response::Response;
 use domain::api_key::Role;
 use lists::List as _;
+use lists::deeds::CHANGED;
 use lists::providers::{Found, Reconciliations};
 use operators::reconciliation::{self as flow, Refused};
 
 use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Done};
+use crate::act::{self, Act, Button, said};
 use crate::error::Error;
 use crate::listing;
 
@@ -38,8 +39,8 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 /// Sent again it finds that all are due, and asks nobody twice.
 pub async fn ask(write: Write<Operator>) -> Result<Response, Error> {
     match flow::ask(&write.parts().db, write.by(), None, None).await {
-        Ok(0) => Ok(act::see(HERE, Done::Changed)),
-        Ok(_) => Ok(act::see(HERE, Done::Asked)),
+        Ok(0) => Ok(act::see(HERE, CHANGED)),
+        Ok(_) => Ok(act::see(HERE, said::ASKED)),
         Err(Refused::Database(error)) => Err(error.into()),
         Err(why) => Err(Error::impossible(why)),
     }

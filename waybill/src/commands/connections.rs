@@ -1,97 +1,45 @@
 //! `waybill connections`: the providers that are connected, beside those that the settings name (docs/connect.md).
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use config::{Config, Mode, Settings};
 use domain::branding::Language;
 use domain::connection::DEFAULT;
 use domain::job::Queue;
-use domain::pause::Target;
-use operators::connections::{self as flow, Changes, Means, NewApi, Refused, Rotation, Wanted};
-use operators::pauses;
+use lists::deeds::connections::{self, Add, Change, Pause, Remove, Resume, Rotate};
+use lists::deeds::{Configured, Site};
+use lists::providers::Connections;
+use operators::connections::{self as flow, Means, Refused};
 use platform::clock::Clock;
-use platform::token::Token;
 use platform::{terminal, zone};
 use process::clients::Clients;
 use process::registry;
-use store::connections::{Connection, Overview, Side};
+use store::connections::{Overview, Side};
 use store::sql::Db;
 
+use crate::commands::deed::{Do, failed};
 use crate::commands::operator::Operator;
 use crate::commands::{misused, with_database};
 use crate::table::{self, Listed, Table};
-use lists::age;
-use lists::deeds::{ConnectionChanges, NewConnection};
-use lists::providers::Connections;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Connect a provider: its secret, its shops or its account, and its API
-    ///
-    /// With --shop it is a storefront, and without a payment provider. The secret proves these shops, and no other: a
-    /// delivery that is signed with it and names another shop is refused. All processes know it within a second.
-    /// SECRETS_KEY must be set, for this command and for the service; the secrets are encrypted with it.
-    Add(AddArguments),
+    Add(Do<Add>),
     /// List the connections, and when each verified a delivery last
     List(Listed<Connections>),
     /// Show one connection, and where its provider posts to
     Show(OneArguments),
-    /// Change what buyers see of its shops, who writes to them, and how much is taken. An empty text takes a value away
-    Change(ChangeArguments),
-    /// Give a connection another secret or API. The former secret is accepted for three days more
-    Rotate(RotateArguments),
-    /// Let what came by a connection wait, and the calls to its provider, for at most seven days. Deliveries are accepted
-    Pause(PauseArguments),
-    /// Let it go on
-    Resume(NamedArguments),
-    /// Remove a connection with its secrets. What came by it is worked on all the same
-    Remove(NamedArguments),
+    Change(Do<Change>),
+    Rotate(Do<Rotate>),
+    Pause(Do<Pause>),
+    Resume(Do<Resume>),
+    Remove(Do<Remove>),
     /// Ask the provider whether it accepts the token of a connection. Exit code 1 when it does not
     Test(OneArguments),
     /// Encrypt all secrets with the newest key of SECRETS_KEY, so that the former one can be removed
     Reseal(ResealArguments),
-}
-
-#[derive(clap::Args)]
-pub struct AddArguments {
-    #[command(flatten)]
-    new: NewConnection,
-    /// The file with the signing secret; - reads it from the input
-    #[arg(long, value_name = "FILE")]
-    secret_file: PathBuf,
-    #[command(flatten)]
-    api: ApiArguments,
-    #[command(flatten)]
-    operator: Operator,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(clap::Args)]
-pub struct ChangeArguments {
-    /// The name, from `waybill connections list`
-    name: String,
-    #[command(flatten)]
-    changes: ConnectionChanges,
-    #[command(flatten)]
-    operator: Operator,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(clap::Args)]
-pub struct ApiArguments {
-    /// The address of the provider's API
-    #[arg(long, value_name = "URL", requires = "api_token_file")]
-    api_url: Option<String>,
-    /// The file with the token of the API
-    #[arg(long, value_name = "FILE", requires = "api_url")]
-    api_token_file: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -104,49 +52,14 @@ pub struct OneArguments {
 }
 
 #[derive(clap::Args)]
-pub struct NamedArguments {
-    /// The name, from `waybill connections list`
-    name: String,
-    #[command(flatten)]
-    operator: Operator,
-}
-
-#[derive(clap::Args)]
-pub struct PauseArguments {
-    /// The name, from `waybill connections list`
-    name: String,
-    /// For how long, such as 30m, 2h or 3d
-    #[arg(long = "for", value_name = "AGE", value_parser = age::parse, default_value = "1h")]
-    length: Duration,
-    #[command(flatten)]
-    operator: Operator,
-}
-
-#[derive(clap::Args)]
 pub struct ResealArguments {
-    #[command(flatten)]
-    operator: Operator,
-}
-
-#[derive(clap::Args)]
-pub struct RotateArguments {
-    /// The name, from `waybill connections list`
-    name: String,
-    /// The file with the new signing secret; - reads it from the input
-    #[arg(long, value_name = "FILE")]
-    secret_file: Option<PathBuf>,
-    #[command(flatten)]
-    api: ApiArguments,
-    /// How long the former secret is accepted too: 1h, 2d, .. With 0s it ends at once
-    #[arg(long, value_name = "AGE", value_parser = age::parse, default_value = "3d")]
-    overlap: Duration,
     #[command(flatten)]
     operator: Operator,
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
-        Command::Add(arguments) => add(settings, db, arguments).await,
+        Command::Add(deed) => deed.run(settings, db).await,
         Command::List(listed) => {
             let list = Connections {
                 keys: Config::secrets_keys(settings)?,
@@ -155,11 +68,11 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             listed.print(db, &list).await
         }
         Command::Show(arguments) => show(settings, db, &arguments).await,
-        Command::Change(arguments) => change(settings, db, arguments).await,
-        Command::Rotate(arguments) => rotate(settings, db, arguments).await,
-        Command::Pause(arguments) => pause(settings, db, &arguments).await,
-        Command::Resume(arguments) => resume(settings, db, &arguments).await,
-        Command::Remove(arguments) => remove(settings, db, &arguments).await,
+        Command::Change(deed) => deed.run(settings, db).await,
+        Command::Rotate(deed) => deed.run(settings, db).await,
+        Command::Pause(deed) => deed.run(settings, db).await,
+        Command::Resume(deed) => deed.run(settings, db).await,
+        Command::Remove(deed) => deed.run(settings, db).await,
         Command::Test(arguments) => test(settings, db, &arguments).await,
         Command::Reseal(arguments) => reseal(settings, db, &arguments).await,
     })
@@ -199,103 +112,13 @@ pub fn secret_of(file: &Path) -> Result<String> {
     Ok(secret.to_owned())
 }
 
-impl ApiArguments {
-    fn read(&self) -> Result<Option<NewApi>> {
-        let Some((url, file)) = self.api_url.as_ref().zip(self.api_token_file.as_ref()) else {
-            return Ok(None);
-        };
-        Ok(Some(NewApi {
-            url: url.trim().trim_end_matches('/').to_owned(),
-            token: Token::new(secret_of(file)?.trim()),
-        }))
-    }
-}
-
-/// What the settings say of how connections are kept.
-struct Sealing {
-    keys: Vec<Token>,
-    cleartext: Vec<String>,
-}
-
-impl Sealing {
-    fn read(settings: &Settings) -> Result<Self> {
-        Ok(Sealing {
-            keys: Config::secrets_keys(settings)?,
-            cleartext: Config::cleartext_hosts(settings),
-        })
-    }
-
-    fn means(&self) -> Means<'_> {
-        Means {
-            keys: &self.keys,
-            cleartext: &self.cleartext,
-        }
-    }
-}
-
-async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()> {
-    let sealing = Sealing::read(settings)?;
-    let author = arguments.operator.author(settings, db).await?;
-    let new = arguments.new;
-    let name = new.name.clone();
-    let wanted = Wanted {
-        name: new.name,
-        provider: new.provider,
-        headers: new.headers,
-        shops: new.shops,
-        account: new.account,
-        payments: new.payments,
-        changes: new.changes.into(),
-        secret: secret_of(&arguments.secret_file)?,
-        api: arguments.api.read()?,
-        moves: new.moves,
-    };
-    flow::add(
-        db,
-        author.by(Clock::system().now()),
-        &sealing.means(),
-        wanted,
-    )
-    .await
-    .map_err(refused)?;
-    let shown = find(settings, db, &name).await?;
-    table::show(arguments.json, &shown, || {
-        format!(
-            "Connection {name} is added. Its provider posts to:\n{}\n",
-            shown.address
-        )
-    })
-}
-
-async fn change(settings: &Settings, db: &Db, arguments: ChangeArguments) -> Result<()> {
-    let changes = Changes::from(arguments.changes);
-    if changes.is_empty() {
-        return Err(misused(
-            "what is to be changed? Give at least one value; an empty text takes a value away",
-        ));
-    }
-    let author = arguments.operator.author(settings, db).await?;
-    let (name, by) = (&arguments.name, author.by(Clock::system().now()));
-    flow::change(db, by, name, &changes)
-        .await
-        .map_err(refused)?;
-    let shown = find(settings, db, name).await?;
-    table::show(arguments.json, &shown, || {
-        format!("Connection {name} is changed. All processes know it within a second.\n")
-    })
-}
-
-async fn all(settings: &Settings, db: &Db) -> Result<Vec<Overview>> {
-    let keys = Config::secrets_keys(settings)?;
-    let public_url = Config::public_url(settings)?;
-    let now = Clock::system().now();
-    Ok(flow::overviews(db, &keys, &public_url, now).await?)
-}
-
 async fn find(settings: &Settings, db: &Db, name: &str) -> Result<Overview> {
-    let mut all = all(settings, db).await?.into_iter();
-    all.find(|it| it.name == name)
-        .ok_or_else(|| refused(Refused::Unknown))
+    let site = Site {
+        db,
+        now: Clock::system().now(),
+        configured: Configured::Settings(settings),
+    };
+    connections::find(&site, name).await.map_err(failed)
 }
 
 async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
@@ -353,74 +176,6 @@ async fn show(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
     table::show(arguments.json, &it, || facts.render())
 }
 
-async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Result<()> {
-    let sealing = Sealing::read(settings)?;
-    let author = arguments.operator.author(settings, db).await?;
-    let rotation = Rotation {
-        secret: arguments
-            .secret_file
-            .as_deref()
-            .map(secret_of)
-            .transpose()?,
-        api: arguments.api.read()?,
-        overlap: arguments.overlap,
-    };
-    let by = author.by(Clock::system().now());
-    let Connection {
-        name, former_until, ..
-    } = flow::rotate(db, by, &sealing.means(), &arguments.name, rotation)
-        .await
-        .map_err(refused)?;
-    let former = former_until.map_or(String::new(), |until| {
-        format!(
-            " The former secret is accepted until {}.",
-            zone::minute(until)
-        )
-    });
-    table::print(&format!("Connection {name} is changed.{former}\n"))
-}
-
-async fn pause(settings: &Settings, db: &Db, arguments: &PauseArguments) -> Result<()> {
-    let it = find(settings, db, &arguments.name).await?;
-    let clock = Clock::system();
-    let author = arguments.operator.author(settings, db).await?;
-    let now = clock.now();
-    let until = now.plus(arguments.length);
-    let target = Target::Connection(it.name);
-    match pauses::begin(db, author.by(now), clock.id(), target, until).await {
-        Ok(_) => table::print(&format!(
-            "Connection {} is paused until {}.\n",
-            arguments.name,
-            zone::time(until)
-        )),
-        Err(pauses::Refused::Length) => Err(misused(format!("--for: {}", pauses::Refused::Length))),
-        Err(pauses::Refused::Database(error)) => Err(error.into()),
-    }
-}
-
-async fn resume(settings: &Settings, db: &Db, arguments: &NamedArguments) -> Result<()> {
-    let author = arguments.operator.author(settings, db).await?;
-    let target = Target::Connection(arguments.name.clone());
-    if !pauses::end(db, author.by(Clock::system().now()), &target).await? {
-        bail!("the connection {} is not paused", arguments.name);
-    }
-    table::print(&format!(
-        "Connection {} goes on; what waited is due within some seconds.\n",
-        arguments.name
-    ))
-}
-
-async fn remove(settings: &Settings, db: &Db, arguments: &NamedArguments) -> Result<()> {
-    let author = arguments.operator.author(settings, db).await?;
-    flow::remove(db, author.by(Clock::system().now()), &arguments.name)
-        .await
-        .map_err(refused)?;
-    table::print(&format!(
-        "Connection {} is removed. Its address answers 404; take the webhooks away at the provider.\n",
-        arguments.name
-    ))
-}
-
 async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
     let it = find(settings, db, &arguments.name).await?;
     // It needs what a worker needs that calls the provider.
@@ -451,9 +206,12 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
 }
 
 async fn reseal(settings: &Settings, db: &Db, arguments: &ResealArguments) -> Result<()> {
-    let sealing = Sealing::read(settings)?;
+    let means = Means {
+        keys: &Config::secrets_keys(settings)?,
+        cleartext: &Config::cleartext_hosts(settings),
+    };
     let author = arguments.operator.author(settings, db).await?;
-    let resealed = flow::reseal(db, author.by(Clock::system().now()), &sealing.means())
+    let resealed = flow::reseal(db, author.by(Clock::system().now()), &means)
         .await
         .map_err(refused)?;
     terminal::err(

@@ -3,39 +3,27 @@
 
 use anyhow::Result;
 use config::{Config, Settings};
-use domain::license::{LicenseId, Resolved, Status, TERMS, Tier, Why, resolve};
-use operators::licenses::{self as flow, Change, Granted, Outcome, Refused, Wanted, When};
+use domain::license::{Resolved, Status, TERMS, Why, resolve};
+use operators::licenses::When;
 use platform::clock::Clock;
 use platform::zone;
 use serde_json::{Value, json};
 use store::licenses::{self, License};
+use store::sql::Db;
 use store::users::{self, Named, User};
 
-use crate::commands::operator::Operator;
-use crate::commands::{database, misused, with_database};
+use crate::commands::deed::Do;
+use crate::commands::with_database;
 use crate::table::{self, Listed, Output, Rows as _, Table, or_none};
-use lists::deeds::Grant;
+use lists::deeds::licenses::{Grant, Resume, Revoke, Suspend};
 use lists::people::{Licenses, ListedLicense, owner};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Grant a licence to a person or an organization
-    ///
-    /// The identity provider is asked which account has the login now, and the licence stays with
-    /// that account when it is renamed. If the provider cannot be asked, the licence of a person who
-    /// has not logged in yet belongs to the first account that logs in with this login within 30
-    /// days; granting again begins the 30 days anew. To name an account without doubt, give `id:`
-    /// and the account's number, which the provider shows for every account.
-    ///
-    /// If the owner already has an active licence of this tier and subscription, no second one is
-    /// made; the licence is lengthened if the grant is for longer.
-    Grant(GrantArguments),
-    /// End a licence for good
-    Revoke(Chosen),
-    /// Suspend a licence until it is resumed
-    Suspend(Chosen),
-    /// Make a suspended licence active again
-    Resume(Chosen),
+    Grant(Do<Grant>),
+    Revoke(Do<Revoke>),
+    Suspend(Do<Suspend>),
+    Resume(Do<Resume>),
     /// List licences
     List(Listed<Licenses>),
     /// Show which tier a person has, and why
@@ -50,41 +38,26 @@ pub enum Command {
     Tiers(Output),
 }
 
-#[derive(clap::Args)]
-pub struct Chosen {
-    /// The id of the licence, from `waybill licenses list`
-    id: LicenseId,
-    #[command(flatten)]
-    operator: Operator,
-}
-
-#[derive(clap::Args)]
-pub struct GrantArguments {
-    #[command(flatten)]
-    grant: Grant,
-    #[command(flatten)]
-    operator: Operator,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    match command {
-        Command::Grant(arguments) => grant(settings, arguments).await,
-        Command::Revoke(chosen) => change(settings, chosen, Change::Revoke).await,
-        Command::Suspend(chosen) => change(settings, chosen, Change::Suspend).await,
-        Command::Resume(chosen) => change(settings, chosen, Change::Resume).await,
+    if let Command::Tiers(Output { json }) = command {
+        return tiers(json);
+    }
+    with_database(settings, async |db| match command {
+        Command::Grant(deed) => deed.run(settings, db).await,
+        Command::Revoke(deed) => deed.run(settings, db).await,
+        Command::Suspend(deed) => deed.run(settings, db).await,
+        Command::Resume(deed) => deed.run(settings, db).await,
         Command::List(listed) => {
             let list = Licenses {
                 grace: Config::license_grace(settings)?,
                 has_logins: true,
             };
-            with_database(settings, async |db| listed.print(db, &list).await).await
+            listed.print(db, &list).await
         }
-        Command::Show { user, json } => show(settings, &user, json).await,
+        Command::Show { user, json } => show(settings, db, &user, json).await,
         Command::Tiers(Output { json }) => tiers(json),
-    }
+    })
+    .await
 }
 
 /// The current time and the grace, which is a setting.
@@ -95,92 +68,15 @@ pub fn when(settings: &Settings) -> Result<When> {
     })
 }
 
-async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
-    let clock = Clock::system();
+async fn show(settings: &Settings, db: &Db, named: &Named, json: bool) -> Result<()> {
     let when = when(settings)?;
-    let wanted = &arguments.grant;
-    let nobody = || misused("name a person with --user or an organization with --org");
-    let provider = Config::identity_provider(settings)?;
-    let db = database(settings).await?;
-    let author = arguments.operator.author(settings, &db).await?;
-    let wanted = Wanted {
-        to: wanted.to().ok_or_else(nobody)?,
-        provider: provider.as_ref(),
-        tier: wanted.tier,
-        expires_at: wanted.expires_at(when.now),
-        subscription: wanted.subscription.as_deref(),
-        item: wanted.item.as_deref(),
-    };
-    let granted = flow::grant(&db, author.by(when.now), &clock, &wanted, when).await;
-    db.close().await;
-    let granted = granted.map_err(|refused| match refused {
-        Refused::Over => misused("--until is over already"),
-        Refused::Unpaid(_) => misused(format!("{refused}, with --days or --until")),
-        refused => refused.into(),
-    })?;
-    if arguments.json {
-        return table::print_json(&json!({
-            "id": granted.id, "tier": arguments.grant.tier, "owner": granted.owner,
-            "expires_at": granted.expires_at, "outcome": granted.outcome,
-            "claimable_until": granted.claimable_until, "doubt": granted.doubt,
-        }));
-    }
-    table::print(&grant_summary(&granted, arguments.grant.tier))
-}
-
-fn grant_summary(granted: &Granted, tier: Tier) -> String {
-    let (id, title) = (granted.id, &granted.owner);
-    let until = granted.expires_at.map_or("for good".to_owned(), |at| {
-        format!("until {}", zone::time(at))
-    });
-    let what = match granted.outcome {
-        Outcome::Granted => format!("Licence {id}: {title} has {tier} {until}."),
-        Outcome::Lengthened => format!(
-            "Licence {id} was there and is lengthened: {title} has {tier} {until}. There is no \
-             second one."
-        ),
-        Outcome::Unchanged => format!(
-            "Licence {id} is there already: {title} has {tier} {until}. There is no second one."
-        ),
-    };
-    let who = match granted.claimable_until {
-        Some(until) => format!(
-            "It belongs to the first account that logs in with this login until {}; then \
-             nobody can\nclaim it, unless you grant it again before.",
-            zone::time(until)
-        ),
-        None => "Who is logged in sees it within 10 seconds.".to_owned(),
-    };
-    let doubt = granted.doubt.as_deref().unwrap_or_default();
-    format!("{what}\n{who}\n{doubt}")
-}
-
-async fn change(settings: &Settings, chosen: Chosen, change: Change) -> Result<()> {
-    let when = when(settings)?;
-    let db = database(settings).await?;
-    let author = chosen.operator.author(settings, &db).await?;
-    let changed = flow::change(&db, author.by(when.now), chosen.id, change, when).await;
-    db.close().await;
-    let license = changed?;
-    table::print(&format!(
-        "Licence {} of {} is {}.\n",
-        license.id,
-        owner(&license, when.now),
-        when.state(&license)
-    ))
-}
-
-async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
-    let when = when(settings)?;
-    let db = database(settings).await?;
     let mut tx = db.begin().await?;
     let user = users::find(&mut tx, named).await?;
     tx.rollback().await?;
     let mut licenses = match &user {
-        Some(user) => licenses::of_user(&db, user.id).await?,
+        Some(user) => licenses::of_user(db, user.id).await?,
         None => Vec::new(),
     };
-    db.close().await;
     licenses.sort_unstable_by_key(|license| license.id);
     let candidates: Vec<_> = licenses
         .iter()

@@ -9,6 +9,7 @@ pub mod connect;
 pub mod connections;
 pub mod copy;
 pub mod dead;
+pub mod deed;
 pub mod deliveries;
 pub mod demo;
 pub mod doctor;

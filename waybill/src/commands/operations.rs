@@ -3,17 +3,16 @@
 
 use anyhow::{Result, bail};
 use config::Settings;
-use platform::clock::Clock;
+use lists::deeds::operations::{Resume, Stop, TakeBack};
+use lists::jobs::Operations;
 use platform::zone;
-use store::bulk_operations::{self, Change, Operation};
+use store::bulk_operations::{self, Operation};
 use store::sql::Db;
 use uuid::Uuid;
 
-use crate::commands::operator::Operator;
+use crate::commands::deed::Do;
 use crate::commands::with_database;
 use crate::table::{self, Listed, One, Table, or_none};
-use lists::jobs::Operations;
-use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -21,30 +20,18 @@ pub enum Command {
     List(Listed<Operations>),
     /// Show an operation: which jobs it concerns, and how far it has come
     Show(One),
-    /// Stop an operation. What it has done stays done
-    Stop(OneArguments),
-    /// Let a stopped operation go on with what is left
-    Resume(OneArguments),
-    /// Take an operation back, as long as it has done nothing
-    Undo(OneArguments),
-}
-
-#[derive(clap::Args)]
-pub struct OneArguments {
-    /// The operation's id, from `waybill operations list`
-    #[arg(value_parser = words::id)]
-    id: Uuid,
-    #[command(flatten)]
-    operator: Operator,
+    Stop(Do<Stop>),
+    Resume(Do<Resume>),
+    Undo(Do<TakeBack>),
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     with_database(settings, async |db| match command {
         Command::List(listed) => listed.print(db, &Operations).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
-        Command::Stop(one) => change(settings, db, &one, Change::Stop).await,
-        Command::Resume(one) => change(settings, db, &one, Change::Resume).await,
-        Command::Undo(one) => change(settings, db, &one, Change::Undo).await,
+        Command::Stop(deed) => deed.run(settings, db).await,
+        Command::Resume(deed) => deed.run(settings, db).await,
+        Command::Undo(deed) => deed.run(settings, db).await,
     })
     .await
 }
@@ -84,25 +71,4 @@ async fn show(db: &Db, id: Uuid, json: bool) -> Result<()> {
         ("last error", or_none(it.last_error.as_ref())),
     ]);
     table::show(json, &it, || facts.render())
-}
-
-async fn change(settings: &Settings, db: &Db, one: &OneArguments, change: Change) -> Result<()> {
-    let id = one.id;
-    let author = one.operator.author(settings, db).await?;
-    let by = author.by(Clock::system().now());
-    if !bulk_operations::change(db, by, id, change).await? {
-        let state = find(db, id).await?.state;
-        let wanted = match change {
-            Change::Stop => "only one that has begun is stopped",
-            Change::Resume => "only one that was stopped goes on",
-            Change::Undo => "only one that has done nothing is taken back; to end it, stop it",
-        };
-        bail!("operation {id} is {state}: {wanted}");
-    }
-    let said = match change {
-        Change::Stop => "is stopped; what it has done stays done",
-        Change::Resume => "goes on, as long as a process serves the console",
-        Change::Undo => "is undone; nothing was changed",
-    };
-    table::print(&format!("Operation {id} {said}.\n"))
 }

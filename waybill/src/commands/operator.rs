@@ -13,7 +13,8 @@ use crate::commands::privacy;
 
 const LONGEST: usize = 60;
 
-/// The option of every command that writes an entry into the audit.
+// The option of every command that writes an entry into the audit. (A comment for the documentation would become the
+// help of the command.)
 #[derive(clap::Args)]
 pub struct Operator {
     /// The name of the operator for the audit. Default: the user of this system

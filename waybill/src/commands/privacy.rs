@@ -5,15 +5,13 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use config::{Config, Privacy, Settings};
-use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State};
+use domain::privacy::{self, Asked, Held, Keys, Person, State};
 use domain::time::Timestamp;
-use operators::privacy_requests::{self as flow, ByHand, NotEntered, Place};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use process::journal;
@@ -26,11 +24,12 @@ use store::{erasure, privacy_keys};
 use uuid::Uuid;
 
 use crate::commands;
+use crate::commands::deed::Do;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::reapply;
 use crate::table::{self, Listed, One, Table, or_none};
 use lists::audit::Audit;
-use lists::deeds::PrivacyRequest;
+use lists::deeds::privacy::{Cancel, Confirm, Decide, Request, Retry};
 use lists::people::PrivacyRequests;
 use lists::words;
 
@@ -42,59 +41,11 @@ pub enum Command {
     List(Listed<PrivacyRequests>),
     /// Show a request: its progress, its counts, its export, its receipt and its audit entries
     Show(One),
-    /// Enter a customer's request by hand, when the customer has written to you instead of asking in the shop
-    ///
-    /// It is carried out like a request that the storefront passes on, and must be done within 30 days from
-    /// now. Make sure first that it is the customer who has written. An e-mail address is read from standard
-    /// input, so that it is in no list of processes and no history.
-    Request {
-        #[command(flatten)]
-        asked: PrivacyRequest,
-        #[command(flatten)]
-        operator: Operator,
-    },
-    /// Start a failed request again, after you have fixed the cause
-    ///
-    /// Until its deadline it has as many tries as a new request. Steps that are already done are
-    /// not repeated.
-    Retry(OneRequest),
-    /// Cancel the erasure of a shop, while it is held
-    ///
-    /// Nothing else can be cancelled, because answering a customer's request is a legal duty, and
-    /// rows that were already erased cannot be brought back.
-    Cancel(OneRequest),
-    /// Decide whom a request means that is held because others have the same address or number
-    ///
-    /// `waybill privacy show` lists the customers and orders in question. The data of those that
-    /// you include is exported or erased as well. Those that you exclude belong to somebody else,
-    /// and their data is left alone. Those that you do not mention stay held, and the deadline of
-    /// the request still applies.
-    Decide {
-        #[arg(value_parser = words::id)]
-        id: Uuid,
-        /// A customer who is the same person; you can give it more than once
-        #[arg(long, value_name = "CUSTOMER")]
-        include: Vec<i64>,
-        /// A customer who is somebody else
-        #[arg(long, value_name = "CUSTOMER")]
-        exclude: Vec<i64>,
-        /// An order without a customer that belongs to the same person
-        #[arg(long, value_name = "ORDER")]
-        include_order: Vec<i64>,
-        /// An order without a customer that belongs to somebody else
-        #[arg(long, value_name = "ORDER")]
-        exclude_order: Vec<i64>,
-        /// Exclude all customers and orders that you do not include
-        #[arg(long)]
-        exclude_rest: bool,
-        #[command(flatten)]
-        operator: Operator,
-    },
-    /// Let an erasure run that waits for this command: its body came before, or its shop is in use
-    ///
-    /// Ask the storefront first whether it has sent the request again. The deadline of the request
-    /// still applies. To prevent the erasure for good, use waybill privacy cancel.
-    Confirm(OneRequest),
+    Request(Do<Request>),
+    Retry(Do<Retry>),
+    Cancel(Do<Cancel>),
+    Decide(Do<Decide>),
+    Confirm(Do<Confirm>),
     /// Record that exports are gone from a store that cannot be reached any more
     ///
     /// The command removes nothing, so make sure first that nobody has the exports. Use it when a
@@ -169,14 +120,6 @@ pub enum Command {
     },
 }
 
-#[derive(clap::Args)]
-pub struct OneRequest {
-    #[arg(value_parser = words::id)]
-    id: Uuid,
-    #[command(flatten)]
-    operator: Operator,
-}
-
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     if let Command::VerifyReceipt { file, email, phone } = command {
         let person = Person {
@@ -204,55 +147,11 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let history = history.ok_or_else(|| unknown(id))?;
             table::show(json, &history, || describe(&history, clock.now()))
         }
-        Command::Request { asked, operator } => {
-            let author = operator.author(settings, db).await?;
-            let place = Place {
-                db,
-                bus: None,
-                shops: &Config::storefront_shops(settings)?,
-                // Nobody gives the key again.
-                remembered: Duration::ZERO,
-            };
-            enter(place, &author, &asked).await
-        }
-        Command::Retry(OneRequest { id, operator }) => {
-            let author = operator.author(settings, db).await?;
-            privacy_requests::retry(db, author.by(clock.now()), id).await?;
-            received(id)
-        }
-        Command::Cancel(OneRequest { id, operator }) => {
-            let author = operator.author(settings, db).await?;
-            privacy_requests::cancel(db, author.by(clock.now()), id).await?;
-            table::print(&format!("Request {id} is cancelled; nothing is erased.\n"))
-        }
-        Command::Decide {
-            id,
-            include,
-            exclude,
-            include_order,
-            exclude_order,
-            exclude_rest,
-            operator,
-        } => {
-            let said = Decided {
-                customers: include.into_iter().collect(),
-                other_customers: exclude.into_iter().collect(),
-                orders: include_order.into_iter().collect(),
-                other_orders: exclude_order.into_iter().collect(),
-                is_all: exclude_rest,
-            };
-            let author = operator.author(settings, db).await?;
-            decide(db, author.by(clock.now()), id, &said).await
-        }
-        Command::Confirm(OneRequest { id, operator }) => {
-            let author = operator.author(settings, db).await?;
-            let hold = Config::privacy(settings)?.shop_hold;
-            privacy_requests::confirm(db, author.by(clock.now()), id, hold).await?;
-            table::print(&format!(
-                "Request {id} is confirmed; a worker takes it when its hold has ended.\n\
-                 See what becomes of it: waybill privacy show {id}\n"
-            ))
-        }
+        Command::Request(deed) => deed.run(settings, db).await,
+        Command::Retry(deed) => deed.run(settings, db).await,
+        Command::Cancel(deed) => deed.run(settings, db).await,
+        Command::Decide(deed) => deed.run(settings, db).await,
+        Command::Confirm(deed) => deed.run(settings, db).await,
         Command::ExportGone { ids, operator } => {
             let author = operator.author(settings, db).await?;
             for id in ids {
@@ -282,29 +181,6 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         }
         Command::VerifyReceipt { .. } => Ok(()),
     }
-}
-
-async fn decide(db: &Db, by: By<'_>, id: Uuid, said: &Decided) -> Result<()> {
-    if *said == Decided::default() {
-        bail!(
-            "say who is meant: --include, --exclude, --include-order, --exclude-order, or \
-             --exclude-rest; `waybill privacy show {id}` lists whom it may mean"
-        );
-    }
-    let contradicted = said.customers.intersection(&said.other_customers);
-    let contradicted = contradicted.chain(said.orders.intersection(&said.other_orders));
-    if let Some(both) = contradicted.copied().next() {
-        bail!("{both} is included and excluded; say one of both");
-    }
-    privacy_requests::decide(db, by, id, said).await?;
-    received(id)
-}
-
-fn received(id: Uuid) -> Result<()> {
-    table::print(&format!(
-        "Request {id} is received; a worker takes it within seconds.\n\
-         See what becomes of it: waybill privacy show {id}\n"
-    ))
 }
 
 /// The keys for hashes, receipts and the audit. Of the settings only those that begin with
@@ -400,31 +276,6 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
 }
 
 /// Enters a request that an operator has by hand.
-async fn enter(place: Place<'_>, author: &Author, wanted: &PrivacyRequest) -> Result<()> {
-    let mut email = String::new();
-    if wanted.customer.is_none() {
-        terminal::err("The customer's e-mail address: ");
-        std::io::stdin().read_line(&mut email)?;
-    }
-    let clock = Clock::system();
-    let asked = ByHand {
-        key: clock.id(),
-        topic: wanted.topic(),
-        shop: &wanted.shop,
-        customer: wanted.customer,
-        email: Some(email.trim()).filter(|email| !email.is_empty()),
-        is_sure: wanted.even_if_unknown,
-    };
-    let by = author.by(clock.now());
-    match flow::enter(place, &clock, by, asked).await {
-        Ok((id, _)) => received(id),
-        Err(why @ NotEntered::NothingKnown(..)) => {
-            bail!("{why}. To enter the request nevertheless, add --yes")
-        }
-        Err(why) => Err(why.into()),
-    }
-}
-
 /// Hints for the operator: what to know about the request, and what to do.
 fn advice(it: &RequestEntry) -> String {
     let mut text = String::new();

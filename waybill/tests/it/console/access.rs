@@ -556,20 +556,24 @@ async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_
     let reader = ("scope-console:reader", "yes");
     for (fields, expected) in [
         (vec![("name", "bo")], "choose what the key opens"),
-        (vec![("name", " "), reader], "cannot be the name of a key"),
+        (vec![("name", " "), reader], "name must be given"),
         (
-            vec![("name", "bo"), reader, ("shops", "a/b")],
+            vec![("name", "a\u{7}b"), reader],
+            "cannot be the name of a key",
+        ),
+        (
+            vec![("name", "bo"), reader, ("shop", "a/b")],
             "must be a shop domain",
         ),
         (
-            vec![("name", "bo"), reader, ("days", "0")],
-            "a number from 1 to 3650",
+            vec![("name", "bo"), reader, ("expires-in-days", "0")],
+            "0 is not in 1..=3650",
         ),
         (
             vec![
                 ("name", "bo"),
                 ("scope-checkout:write", "yes"),
-                ("shops", "a.example"),
+                ("shop", "a.example"),
             ],
             "add the shop checkout",
         ),
@@ -579,7 +583,7 @@ async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_
         let page = answer.text().await.unwrap();
         assert!(page.contains(expected), "{expected}: {page}");
     }
-    let wanted = [("name", "bo"), reader, ("days", "30")];
+    let wanted = [("name", "bo"), reader, ("expires-in-days", "30")];
     let page = create(&wanted).await.text().await.unwrap();
     let (_, rest) = page.split_once("wb_").expect("the key is shown");
     let made = format!("wb_{}", &rest[..64]);
@@ -602,7 +606,7 @@ async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_
     let answer = session.send(console.post(&revoke, &fields)).await;
     assert_eq!(
         answer.headers()["location"],
-        format!("/keys/{id}?done=revoked")
+        format!("/keys/{id}?done=key-revoked")
     );
     assert_eq!(
         console.page(&theirs, "/keys").await.0,

@@ -155,29 +155,24 @@ async fn a_form_asks_for_the_arguments_of_its_command() {
     let console = service.console().await;
     let key = service.api_key_for("ann", &role(Role::Owner)).await;
     let session = console.sign_in(&key).await;
-    // What a file or the input has for the command, a form has as a field of its own.
+    // What the input has for the command, a form has as a field of its own.
     for (path, command, own) in [
         ("/licenses/grant", "licenses grant", None),
         ("/pauses/begin", "pauses begin", None),
         ("/endpoints/add", "endpoints add", None),
-        ("/connections/add", "connections add", Some("secret")),
-        ("/privacy/enter", "privacy request", Some("email")),
+        ("/connections/add", "connections add", None),
+        ("/privacy/request", "privacy request", Some("email")),
     ] {
         let words: Vec<&str> = command.split(' ').collect();
         let help = said(&service, &[&words[..], &["--help"]].concat()).await;
         let (_, help) = help.split_once("Arguments:").unwrap_or(("", &help));
-        let of_the_command = [
-            "by",
-            "json",
-            "utc",
-            "secret-file",
-            "api-url",
-            "api-token-file",
-        ];
+        let of_the_command = ["by", "json", "utc"];
         let mut expected: BTreeSet<String> = help
             .lines()
             .filter_map(|line| line.trim().strip_prefix("--"))
-            .map(|line| line.split([' ', '<']).next().unwrap().to_owned())
+            .map(|line| line.split([' ', '<']).next().unwrap())
+            // A command reads a secret from a file.
+            .map(|name| name.strip_suffix("-file").unwrap_or(name).to_owned())
             .filter(|name| !of_the_command.contains(&name.as_str()))
             .chain(own.map(str::to_owned))
             .collect();
@@ -238,7 +233,7 @@ async fn a_form_that_is_filled_in_wrong_says_why_and_repeats_nothing() {
             "it must be an age",
         ),
         (
-            "/privacy/enter",
+            "/privacy/request",
             &[("shop", "shop.example"), ("customer", "canary@example.com")],
             "customer: ",
         ),

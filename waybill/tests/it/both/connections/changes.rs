@@ -442,7 +442,7 @@ async fn an_operator_adds_lists_shows_rotates_tests_and_removes() {
     }
     said(&service, &["connections", "remove", "shop-a"]).await;
     let (code, _) = refused(&service, &["connections", "show", "shop-a"]).await;
-    assert_eq!(code, 2);
+    assert_eq!(code, 1);
     let audit = said(&service, &["audit", "list", "--json"]).await;
     for action in [
         "connection.added",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::api_key::Role;
+use domain::attention::{Condition, State as Attention};
 use domain::job::{JobId, Queue, Source, State};
 use domain::license::Tier;
 use domain::pause::Target;
@@ -15,7 +16,7 @@ use store::bulk_operations::{self, Change, Operation};
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
-use store::{api_keys, endpoints, licenses, pauses, privacy_requests, reconciliations};
+use store::{api_keys, attention, endpoints, licenses, pauses, privacy_requests, reconciliations};
 use uuid::Uuid;
 
 use crate::both::connections;
@@ -84,6 +85,9 @@ async fn state(service: &Service) -> Vec<String> {
             pause.id, pause.until, pause.ended_at
         ));
     }
+    for it in attention::all(db).await.unwrap() {
+        all.push(format!("{} {:?}", it.about, it.acknowledged_by));
+    }
     for it in reconciliations::all(db).await.unwrap() {
         all.push(format!("{} {}", it.source, it.next_at));
     }
@@ -112,7 +116,11 @@ struct Case {
 impl Case {
     fn at(&self) -> String {
         let id = self.id.map_or_else(String::new, |id| id.to_string());
-        self.path.replace("{id}", &id).replace("{name}", "shop-b")
+        let name = match self.path {
+            "/attention/{name}/acknowledge" => "nothing_came",
+            _ => "shop-b",
+        };
+        self.path.replace("{id}", &id).replace("{name}", name)
     }
 }
 
@@ -275,7 +283,7 @@ async fn cases(service: &Service) -> Vec<Case> {
         });
     }
     all.push(Case {
-        path: "/privacy/enter",
+        path: "/privacy/request",
         id: None,
         fields: vec![
             ("id", service.clock().id().to_string()),
@@ -316,6 +324,16 @@ async fn cases(service: &Service) -> Vec<Case> {
             fields: Vec::new(),
         });
     }
+    let mut tx = service.db().begin().await.unwrap();
+    let (condition, state) = (Condition::NothingCame, Attention::Begun);
+    let begun = attention::insert(&mut tx, condition, "storefront a", state, now);
+    assert!(begun.await.unwrap());
+    tx.commit().await.unwrap();
+    all.push(Case {
+        path: "/attention/{name}/acknowledge",
+        id: None,
+        fields: Vec::new(),
+    });
     all.push(Case {
         path: "/pauses/begin",
         id: None,
@@ -1000,11 +1018,13 @@ async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_
     ];
     let mut led = Vec::new();
     for _ in 0..2 {
-        let answer = session.send(console.post("/privacy/enter", &fields)).await;
+        let answer = session
+            .send(console.post("/privacy/request", &fields))
+            .await;
         assert_eq!(answer.status(), 303);
         led.push(answer.headers()["location"].to_str().unwrap().to_owned());
     }
-    let first = led[0].strip_suffix("?done=entered").unwrap();
+    let first = led[0].strip_suffix("?done=request-entered").unwrap();
     assert_eq!(led[1], format!("{first}?done=changed"));
     service.settled().await;
     let any = privacy_requests::Filter::default();
@@ -1028,7 +1048,9 @@ async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_
         ("shop", "shop.example"),
         ("erase", "yes"),
     ];
-    let answer = session.send(console.post("/privacy/enter", &nobody)).await;
+    let answer = session
+        .send(console.post("/privacy/request", &nobody))
+        .await;
     assert_eq!(answer.status(), 409);
     let entered = [
         "privacy",
@@ -1050,7 +1072,9 @@ async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_
     let mut unknown = [&fields[..2], &nobody[2..]].concat();
     unknown[1].1 = "00000000-0000-0000-0000-000000000002";
     unknown.push(("customer", "78"));
-    let answer = session.send(console.post("/privacy/enter", &unknown)).await;
+    let answer = session
+        .send(console.post("/privacy/request", &unknown))
+        .await;
     assert_eq!(answer.status(), 409);
     assert_eq!(trail(&service, "request.received").await.len(), 1);
     let sure = [&wrong[..], &["--yes"]].concat();

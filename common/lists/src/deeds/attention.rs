@@ -1,0 +1,47 @@
+//! What operators say of the conditions that need a person.
+
+use domain::api_key::Role;
+use domain::attention::Condition;
+use operators::attention as flow;
+use serde_json::json;
+
+use super::{Deed, Desk, Done, Refused, Sentence, Undo, says};
+use crate::words;
+
+/// Say that you know of a condition
+///
+/// The list and the console name you beside it. A mail that could not be sent yet does not say any more that it has begun,
+/// and one says when it is over.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Acknowledge {
+    /// The name of the condition, as the list has it
+    #[arg(value_name = "CONDITION", value_parser = words::condition())]
+    pub name: Condition,
+}
+
+const ACKNOWLEDGED: Sentence = says(
+    "acknowledged",
+    "It is acknowledged: others see that you know of it, and you hear when it is over.",
+);
+
+impl Deed for Acknowledge {
+    const COMMAND: &'static str = "attention acknowledge";
+    const PATH: &'static str = "/attention/{name}/acknowledge";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "I know of it";
+    const UNDO: Undo = Undo::Needless;
+    const SAYS: &'static [Sentence] = &[ACKNOWLEDGED];
+
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let name = self.name.into_str();
+        let page = "/".to_owned();
+        if !flow::acknowledge(desk.site.db, desk.by, self.name).await? {
+            let why = format!(
+                "{name} does not hold, or is acknowledged; `waybill attention list` shows what holds"
+            );
+            return Err(Refused::Changed(page, why));
+        }
+        let text = format!("{name} is acknowledged; you hear when it is over.\n");
+        Ok(Done::new(ACKNOWLEDGED, page, json!({"condition": name})).text(text))
+    }
+}

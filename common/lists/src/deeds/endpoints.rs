@@ -1,0 +1,361 @@
+//! What is done to endpoints.
+
+use std::time::Duration;
+
+use domain::api_key::Role;
+use domain::event::Pattern;
+use domain::time::Timestamp;
+use operators::endpoints::{self as flow, Change, NOT_SENT, Outcome, Seen, Tested, WantedEndpoint};
+use platform::zone;
+use serde_json::json;
+use store::broker;
+use store::endpoints;
+use uuid::Uuid;
+
+use super::{
+    CHANGED, Deed, Desk, Done, Looked, Question, Refused, SHOWN, Secret, Sentence, Site, Undo, says,
+};
+use crate::shown::{self, Cell};
+use crate::{age, words};
+
+/// The id that stands for an endpoint, or the word for RabbitMQ.
+pub fn id(text: &str) -> Result<Uuid, &'static str> {
+    if text == broker::NAME {
+        return Ok(broker::BROKER);
+    }
+    words::id(text)
+}
+
+fn page(id: Uuid) -> String {
+    format!("/endpoints/{id}")
+}
+
+/// Why nothing is done to this endpoint.
+pub fn refused(id: Uuid) -> impl FnOnce(flow::Refused) -> Refused {
+    move |refused| match refused {
+        flow::Refused::Unknown => {
+            let why =
+                format!("there is no endpoint {id} here; `waybill endpoints list` shows them");
+            Refused::Unknown("endpoint", why)
+        }
+        flow::Refused::Changed => Refused::Changed(page(id), refused.to_string()),
+        flow::Refused::Database(error) => error.into(),
+        flow::Refused::Address(_) | flow::Refused::TooLong | flow::Refused::Overlap => {
+            Refused::Wrong(refused.to_string())
+        }
+        refused => Refused::Impossible(refused.to_string()),
+    }
+}
+
+/// Send events to an address from now on, and show its secret once
+#[derive(Clone, Debug, clap::Args)]
+pub struct Add {
+    /// The endpoint's address: https://..
+    pub url: String,
+    /// Send only events whose type fits this pattern, such as `order.*`. It may be repeated
+    #[arg(
+        long = "type",
+        value_name = "PATTERN",
+        value_parser = words::coming_event(),
+        hide_possible_values = true
+    )]
+    pub types: Vec<Pattern>,
+    /// Begin with the events of the last 90s, 10m, 2h, 7d, ..
+    #[arg(long, value_name = "AGE", value_parser = age::parse)]
+    pub since: Option<Duration>,
+}
+
+const ADDED: Sentence = says("endpoint-added", "The endpoint was added.");
+
+impl Deed for Add {
+    const COMMAND: &'static str = "endpoints add";
+    const PATH: &'static str = "/endpoints/add";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "Add an endpoint";
+    const QUESTION: Option<Question> = Some(Question {
+        title: "Add an endpoint",
+        button: "Add it",
+    });
+    const UNDO: Undo = Undo::By("endpoints remove");
+    const SAYS: &'static [Sentence] = &[ADDED, SHOWN];
+
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let (db, id) = (desk.site.db, desk.id);
+        let shown_before = || Done::new(SHOWN, page(id), json!({"id": id}));
+        let is_there = async || endpoints::find(db, id).await.map(|it| it.is_some());
+        if is_there().await? {
+            return Ok(shown_before());
+        }
+        let allowed = desk.site.configured.endpoints()?;
+        let new = WantedEndpoint {
+            id,
+            url: &self.url,
+            types: self.types,
+            since: self.since,
+        };
+        let (endpoint, secret) = match flow::add(db, desk.by, desk.clock, &allowed, new).await {
+            Ok(added) => added,
+            // Two forms were sent at the same moment, and the other one was first.
+            Err(flow::Refused::Database(_)) if is_there().await? => return Ok(shown_before()),
+            Err(why) => return Err(refused(id)(why)),
+        };
+        let secret = secret.reveal();
+        let mut json = json!(endpoint);
+        json["secret"] = secret.as_str().into();
+        let done = Done::new(ADDED, page(id), json).text(format!("{id}\n{secret}\n"));
+        Ok(Done {
+            advice: Some(format!(
+                "The first line is the endpoint's id, the second its secret. Store the secret now, because it is not\n\
+                 shown again. Then send a test event: waybill endpoints test {id}\n"
+            )),
+            secret: Some(Secret {
+                title: "The endpoint was added",
+                about: format!(
+                    "This is the secret with which {} verifies what it gets.",
+                    endpoint.url
+                ),
+                secret,
+            }),
+            ..done
+        })
+    }
+}
+
+/// Have a worker send a test event to an endpoint
+#[derive(Clone, Debug, clap::Args)]
+pub struct Test {
+    /// The endpoint's id, from `waybill endpoints list`, or `rabbitmq`
+    #[arg(value_parser = id)]
+    pub id: Uuid,
+}
+
+const ACCEPTED: Sentence = says("test-accepted", "The endpoint accepted the test event.");
+const NOT_ACCEPTED: Sentence = says(
+    "test-not-accepted",
+    "The endpoint did not accept the test event. The attempt below says why.",
+);
+const NOT_KNOWN: Sentence = says(
+    "test-not-known",
+    "No worker has said yet what became of the test event. Load this page again in some seconds; see that the queue endpoints has a worker and is not paused.",
+);
+
+impl Deed for Test {
+    const COMMAND: &'static str = "endpoints test";
+    const PATH: &'static str = "/endpoints/{id}/test";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "Test";
+    const UNDO: Undo = Undo::Needless;
+    const SAYS: &'static [Sentence] = &[ACCEPTED, NOT_ACCEPTED, NOT_KNOWN];
+    const MEANWHILE: Option<&'static str> = Some("A worker sends it; the answer comes within 20 s");
+
+    /// It changes nothing of the endpoint, so the audit has no entry.
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let (db, id) = (desk.site.db, self.id);
+        let tested = flow::test(db, desk.clock, id, desk.patience).await;
+        let Tested { id: job, outcome } = tested.map_err(refused(id))?;
+        let json = json!({"id": job, "accepted": outcome.accepted(), "error": outcome.error()});
+        // The page of the job has the reason.
+        let (says, page, failed) = match outcome {
+            Outcome::Accepted => (ACCEPTED, page(id), None),
+            Outcome::NotAccepted(why) => (
+                NOT_ACCEPTED,
+                shown::job(job),
+                Some(format!("the endpoint did not accept the test event: {why}")),
+            ),
+            Outcome::Unknown => (
+                NOT_KNOWN,
+                shown::job(job),
+                Some(format!("{NOT_SENT}; `waybill jobs show {job}` says more")),
+            ),
+        };
+        let done = Done::new(says, page, json);
+        Ok(Done {
+            failed,
+            ..done.text(format!("The endpoint accepted the test event {job}.\n"))
+        })
+    }
+}
+
+/// Send no events to an endpoint until it is resumed
+#[derive(Clone, Debug, clap::Args)]
+pub struct Pause {
+    /// The endpoint's id, from `waybill endpoints list`, or `rabbitmq`
+    #[arg(value_parser = id)]
+    pub id: Uuid,
+}
+
+const PAUSED: Sentence = says(
+    "endpoint-paused",
+    "The endpoint is paused. It gets its events when it is resumed.",
+);
+
+impl Deed for Pause {
+    const COMMAND: &'static str = "endpoints pause";
+    const PATH: &'static str = "/endpoints/{id}/pause";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "Pause";
+    const UNDO: Undo = Undo::By("endpoints resume");
+    const SAYS: &'static [Sentence] = &[PAUSED];
+
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let unchanged = "The endpoint was not active, so nothing has changed.\n";
+        change(desk, self.id, Change::Pause, PAUSED, unchanged).await
+    }
+}
+
+/// Send events to an endpoint again, beginning with those that wait for it
+#[derive(Clone, Debug, clap::Args)]
+pub struct Resume {
+    /// The endpoint's id, from `waybill endpoints list`, or `rabbitmq`
+    #[arg(value_parser = id)]
+    pub id: Uuid,
+}
+
+const RESUMED: Sentence = says(
+    "endpoint-resumed",
+    "The endpoint gets events again, beginning with those that wait for it.",
+);
+
+impl Deed for Resume {
+    const COMMAND: &'static str = "endpoints resume";
+    const PATH: &'static str = "/endpoints/{id}/resume";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "Resume";
+    const UNDO: Undo = Undo::By("endpoints pause");
+    const SAYS: &'static [Sentence] = &[RESUMED];
+
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let unchanged = "The endpoint was active already; what waited for it is due now.\n";
+        change(desk, self.id, Change::Resume, RESUMED, unchanged).await
+    }
+}
+
+/// Remove an endpoint and what waits for it
+///
+/// It gets no events any more, and those that wait for it are not sent. To add it again makes another secret.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Remove {
+    /// The endpoint's id, from `waybill endpoints list`, or `rabbitmq`
+    #[arg(value_parser = id)]
+    pub id: Uuid,
+}
+
+const REMOVED: Sentence = says(
+    "endpoint-removed",
+    "The endpoint was removed, and what waited for it.",
+);
+
+impl Deed for Remove {
+    const COMMAND: &'static str = "endpoints remove";
+    const PATH: &'static str = "/endpoints/{id}/remove";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "Remove";
+    const QUESTION: Option<Question> = Some(Question {
+        title: "Remove this endpoint for good?",
+        button: "Remove it for good",
+    });
+    const UNDO: Undo = Undo::Never;
+    const SAYS: &'static [Sentence] = &[REMOVED];
+
+    async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
+        let id = id(target).unwrap_or_default();
+        let it = flow::find(site.db, id).await.map_err(refused(id))?;
+        Ok(Looked {
+            facts: vec![
+                ("Endpoint", Cell::text(it.url.as_str())),
+                ("State", shown::state(it.state.into_str())),
+                ("Last accepted", Cell::maybe_time(it.delivered_at)),
+            ],
+            ..Looked::default()
+        })
+    }
+
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let (db, id) = (desk.site.db, self.id);
+        match flow::change(db, desk.by, id, Change::Remove).await {
+            Ok(_) => Ok(Done::new(
+                REMOVED,
+                "/endpoints".to_owned(),
+                json!({"id": id}),
+            )),
+            // Sent again, it is still so that the endpoint is removed.
+            Err(why @ flow::Refused::Unknown) => {
+                let why = refused(id)(why).to_string();
+                Err(Refused::Changed("/endpoints".to_owned(), why))
+            }
+            Err(why) => Err(refused(id)(why)),
+        }
+    }
+}
+
+async fn change(
+    desk: &Desk<'_>,
+    id: Uuid,
+    change: Change,
+    says: Sentence,
+    unchanged: &str,
+) -> Result<Done, Refused> {
+    let changed = flow::change(desk.site.db, desk.by, id, change).await;
+    let is_changed = changed.map_err(refused(id))?;
+    let json = json!({"id": id, "changed": is_changed});
+    Ok(if is_changed {
+        Done::new(says, page(id), json)
+    } else {
+        Done::new(CHANGED, page(id), json).text(unchanged.to_owned())
+    })
+}
+
+/// Give an endpoint another secret, and show it once
+///
+/// The present one signs too for a day, so that your system can take the new one without losing anything.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Rotate {
+    /// The endpoint's id, from `waybill endpoints list`
+    #[arg(value_parser = id)]
+    pub id: Uuid,
+    /// How long the former secret signs too: 1h, 2d, .. With 0s it ends at once
+    #[arg(long, value_name = "AGE", value_parser = age::parse, default_value = "1d")]
+    pub overlap: Duration,
+}
+
+const ROTATED: Sentence = says("endpoint-rotated", "The endpoint has another secret.");
+
+impl Deed for Rotate {
+    const COMMAND: &'static str = "endpoints rotate";
+    const PATH: &'static str = "/endpoints/{id}/rotate";
+    const ROLE: Role = Role::Operator;
+    const BUTTON: &'static str = "Another secret";
+    const UNDO: Undo = Undo::Needless;
+    const SAYS: &'static [Sentence] = &[ROTATED, SHOWN];
+
+    async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
+        let (id, db) = (self.id, desk.site.db);
+        // The answer to the first press of the button is the only one that shows a secret.
+        let seen = desk.seen.map_or(Seen::Any, |seen| {
+            Seen::Until(Some(Timestamp(seen)).filter(|at| at.0 != 0))
+        });
+        let rotated = flow::rotate(db, desk.by, desk.clock, id, self.overlap, seen).await;
+        let (secret, until) = match rotated {
+            Ok(rotated) => rotated,
+            Err(flow::Refused::Changed) => {
+                return Ok(Done::new(SHOWN, page(id), json!({"id": id})));
+            }
+            Err(why) => return Err(refused(id)(why)),
+        };
+        let secret = secret.reveal();
+        let json = json!({"id": id, "secret": secret, "former_secret_until": until});
+        let done = Done::new(ROTATED, page(id), json).text(format!("{secret}\n"));
+        let until = zone::time(until);
+        Ok(Done {
+            advice: Some(format!(
+                "Store the secret now, because it is not shown again. The former one signs too until {until}.\n"
+            )),
+            secret: Some(Secret {
+                title: "The endpoint has another secret",
+                about: format!("The former one signs too until {until}."),
+                secret,
+            }),
+            ..done
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! What operators do from the console: each deed has a button, a page that asks where it is for good or wants to know
+//! more, and an answer that leads to what came of it ([`lists::deeds`] says all of that).
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use axum::response::Response;
+use domain::api_key::Role;
+use domain::time::Timestamp;
+use lists::deeds::{self, CHANGED, Configured, Deed, Desk, Done, Refused, Site, Undo};
+use lists::form;
+
+use crate::access::{Needs, Visit, Write};
+use crate::act::{self, Act, Button, Input, Look, Question, Secret};
+use crate::error::Error;
+
+/// How long the end of something is waited for. The page is answered before its deadline.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// Whoever may do this.
+pub struct Doer<D>(PhantomData<D>);
+
+impl<D: Deed> Needs for Doer<D> {
+    const ROLE: Role = D::ROLE;
+}
+
+/// The list to which it belongs.
+fn here<D: Deed>() -> &'static str {
+    let end = D::PATH[1..].find('/').map_or(D::PATH.len(), |at| at + 1);
+    &D::PATH[..end]
+}
+
+fn look<D: Deed>() -> Look {
+    match D::UNDO {
+        Undo::Never => Look::Danger,
+        Undo::By(_) | Undo::Needless => Look::Usual,
+    }
+}
+
+/// The command that does it to this one, or that does it at all.
+fn command<D: Deed>(target: &str) -> String {
+    match target {
+        "" => form::usage::<D>(D::COMMAND),
+        target => format!("waybill {} {target}", D::COMMAND),
+    }
+}
+
+/// What brings a form of this page so that it is done once, however often it is sent.
+fn fields<R>(visit: &Visit<R>, seen: Option<i64>) -> Vec<(&'static str, String)> {
+    let mut fields = vec![
+        ("id", visit.new_id().to_string()),
+        ("now", visit.now().0.to_string()),
+    ];
+    fields.extend(seen.map(|seen| ("seen", seen.to_string())));
+    fields
+}
+
+/// The button of a deed, beside what it does. `target` is the one that it is done to, or nothing.
+pub fn act<D: Deed, R>(visit: &Visit<R>, target: &str, seen: Option<i64>) -> Act {
+    let asks = D::QUESTION.is_some();
+    let first = if asks && !target.is_empty() {
+        " A page asks first."
+    } else {
+        ""
+    };
+    let to = deeds::path::<D>(target);
+    let button = Button {
+        label: D::BUTTON,
+        to,
+        asks,
+        fields: if asks {
+            Vec::new()
+        } else {
+            fields(visit, seen)
+        },
+        look: look::<D>(),
+    };
+    let what = format!("{}.{first}", form::about::<D>().0);
+    Act::of(visit, D::ROLE, what, button, command::<D>(target))
+}
+
+fn site<R>(visit: &Visit<R>) -> Site<'_> {
+    Site {
+        db: visit.db(),
+        now: visit.now(),
+        configured: Configured::Config(visit.config()),
+    }
+}
+
+/// What the path names, if it names something.
+fn target<D: Deed, R>(visit: &Visit<R>) -> Result<&str, Error> {
+    match deeds::target::<D>() {
+        None => Ok(""),
+        Some(name) => {
+            if name == "id" {
+                visit.id()?;
+            }
+            Ok(visit.path(name))
+        }
+    }
+}
+
+/// The page that asks. Its form is filled in with what is known, or with what a link to it says.
+pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
+    let target = target::<D, _>(&visit)?;
+    let known = match D::look(&site(&visit), target).await {
+        Ok(known) => known,
+        Err(why) => return refused(why),
+    };
+    let given = |name: &str| {
+        let mut known = known.given.iter();
+        let known = known.find(|(field, _)| *field == name);
+        Some(known.map_or(visit.query.get(name), |(_, value)| value.as_str()))
+    };
+    let mut form = form::fields::<D>(given);
+    form.retain(|it| {
+        let is_target = deeds::target::<D>() == Some(it.name.as_str());
+        !is_target && !known.left_out.contains(&it.name.as_str())
+    });
+    let (does, mut about) = form::about::<D>();
+    if about.is_empty() {
+        about.push(format!("{does}."));
+    }
+    let back = match target {
+        "" => here::<D>().to_owned(),
+        target => format!("{}/{target}", here::<D>()),
+    };
+    let asked = D::QUESTION.ok_or(Error::NotFound)?;
+    let typed = D::TYPED.map(|it| Input::text(it.name, it.label, it.help));
+    let question = Question {
+        here: here::<D>(),
+        title: asked.title.to_owned(),
+        about,
+        facts: known.facts,
+        to: Some(deeds::path::<D>(target)),
+        label: asked.button,
+        look: look::<D>(),
+        fields: fields(&visit, None),
+        form,
+        inputs: typed.into_iter().collect(),
+        back,
+        command: command::<D>(target),
+        ..Question::default()
+    };
+    Ok(question.answer(&visit))
+}
+
+/// Does what the form says.
+pub async fn answer<D: Deed>(write: Write<Doer<D>>) -> Result<Response, Error> {
+    let target = target::<D, _>(&write)?;
+    let given = |name: &str| {
+        if deeds::target::<D>() == Some(name) {
+            return Some(target);
+        }
+        write.fields.has(name).then(|| write.fields.get(name))
+    };
+    let deed: D = form::read(given, D::EMPTY).map_err(Error::impossible)?;
+    carry_out(write, deed).await
+}
+
+/// Does it, and leads to what came of it.
+pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Response, Error> {
+    if D::MEANWHILE.is_some() {
+        write.end_turn();
+    }
+    let (parts, now) = (write.parts(), write.now());
+    let asked_at = write.fields.maybe("now")?.map_or(now, Timestamp);
+    let typed = D::TYPED.map(|it| write.fields.get(it.name));
+    let desk = Desk {
+        site: Site {
+            db: &parts.db,
+            ..site(&write)
+        },
+        by: write.by(),
+        clock: &parts.clock,
+        bus: Some(&parts.bus),
+        id: write.fields.maybe("id")?.unwrap_or_else(|| write.new_id()),
+        asked_at,
+        seen: write.fields.maybe("seen")?,
+        patience: PATIENCE,
+        remembered: parts.config.dedupe_ttl,
+        typed,
+        secret: &|secret| Ok(secret.trim().to_owned()),
+    };
+    let done = match deed.run(&desk).await {
+        Ok(done) => done,
+        Err(why) => return refused(why),
+    };
+    let Done { says, page, .. } = done;
+    let Some(made) = done.secret else {
+        return Ok(act::see(&page, says));
+    };
+    let shown = Secret {
+        here: here::<D>(),
+        title: made.title,
+        about: made.about,
+        secret: made.secret,
+        next: page,
+    };
+    Ok(shown.answer(&write))
+}
+
+fn refused(why: Refused) -> Result<Response, Error> {
+    match why {
+        Refused::Changed(page, _) => Ok(act::see(&page, CHANGED)),
+        Refused::Unknown(what, _) => Err(Error::Unknown(what)),
+        Refused::Database(error) => Err(error.into()),
+        why => Err(Error::impossible(why)),
+    }
+}
