@@ -6,11 +6,11 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use domain::api_key::Role;
-use lists::deeds::Sentence;
 use lists::form::{Field, Values};
 use lists::shown::Cell;
 
 use crate::access::{Needs, Visit};
+use crate::act::said::Sentence;
 use crate::frame::Frame;
 use crate::listing::Table;
 use crate::writes;
@@ -125,7 +125,7 @@ impl Input {
 #[derive(Default)]
 pub struct Question {
     /// The list to which it belongs.
-    pub here: &'static str,
+    pub here: String,
     pub title: String,
     pub about: Vec<String>,
     pub facts: Vec<(&'static str, Cell)>,
@@ -157,7 +157,7 @@ struct QuestionPage<'a> {
 impl Question {
     pub fn answer<R: Needs>(&self, visit: &Visit<R>) -> Response {
         let page = QuestionPage {
-            frame: Frame::of(visit, self.here),
+            frame: Frame::of(visit, &self.here),
             question: self,
             to: self.to.as_ref().filter(|_| visit.may(R::ROLE)),
         };
@@ -168,7 +168,7 @@ impl Question {
 /// The answer to a write that made a secret. It is shown once, on this page alone.
 pub struct Secret {
     /// The list to which it belongs.
-    pub here: &'static str,
+    pub here: String,
     pub title: &'static str,
     pub about: String,
     pub secret: String,
@@ -186,54 +186,59 @@ struct SecretPage<'a> {
 impl Secret {
     pub fn answer<R>(&self, visit: &Visit<R>) -> Response {
         let page = SecretPage {
-            frame: Frame::of(visit, self.here),
+            frame: Frame::of(visit, &self.here),
             shown: self,
         };
         Html(page.to_string()).into_response()
     }
 }
 
-/// What is said of what is no deed of its own.
+/// What is said of what is no deed of its own, and of all deeds.
 pub mod said {
-    use lists::deeds::Sentence;
+    use lists::deeds;
 
-    const fn says(name: &'static str, text: &'static str) -> Sentence {
-        Sentence { name, text }
-    }
+    /// The name by which an address has it, and the sentence.
+    #[derive(Clone, Copy)]
+    pub struct Sentence(pub &'static str, pub &'static str);
 
-    pub const RUN_NOW: Sentence = says(
+    pub const CHANGED: Sentence = Sentence("changed", deeds::CHANGED);
+    pub const SHOWN: Sentence = Sentence("shown", deeds::SHOWN);
+
+    pub const RUN_NOW: Sentence = Sentence(
         "run-now",
         "The job was made due, and workers were notified.",
     );
-    pub const REQUEUED: Sentence = says(
+    pub const REQUEUED: Sentence = Sentence(
         "requeued",
         "The job was made ready with its full number of tries, and workers were notified.",
     );
-    pub const DISCARDED: Sentence = says(
+    pub const DISCARDED: Sentence = Sentence(
         "discarded",
         "The job was discarded: it is never run again, and its body is gone.",
     );
-    pub const CONFIRMED: Sentence = says(
+    pub const CONFIRMED: Sentence = Sentence(
         "confirmed",
         "The operation was confirmed. It begins ten seconds later, and can be undone until then. You may close this \
          page: it goes on without it.",
     );
-    pub const ASKED: Sentence = says("asked", "The providers are asked within seconds.");
-    pub const CHOSEN_REQUEUED: Sentence = says(
+    pub const ASKED: Sentence = Sentence("asked", "The providers are asked within seconds.");
+    pub const CHOSEN_REQUEUED: Sentence = Sentence(
         "chosen-requeued",
         "The jobs were made ready with their full number of tries, and workers were notified.",
     );
-    pub const CHOSEN_DISCARDED: Sentence = says(
+    pub const CHOSEN_DISCARDED: Sentence = Sentence(
         "chosen-discarded",
         "The jobs were discarded: they are never run again.",
     );
-    pub const SOME_CHANGED: Sentence = says(
+    pub const SOME_CHANGED: Sentence = Sentence(
         "some-changed",
         "Some were left as they are, because they have changed since you saw them or may not be given up. The others \
          were done.",
     );
 
     pub const ALL: &[Sentence] = &[
+        CHANGED,
+        SHOWN,
         RUN_NOW,
         REQUEUED,
         DISCARDED,
@@ -251,7 +256,12 @@ pub fn done<R>(visit: &Visit<R>) -> Option<&'static str> {
 }
 
 /// The answer to a write: it leads to a page that says what was done.
-pub fn see(path: &str, says: Sentence) -> Response {
+pub fn see(path: &str, Sentence(name, _): Sentence) -> Response {
+    lead(path, name)
+}
+
+/// The same with the name of the sentence.
+pub fn lead(path: &str, name: &str) -> Response {
     let and = if path.contains('?') { '&' } else { '?' };
-    Redirect::to(&format!("{path}{and}done={}", says.name)).into_response()
+    Redirect::to(&format!("{path}{and}done={name}")).into_response()
 }

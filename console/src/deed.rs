@@ -7,11 +7,11 @@ use std::time::Duration;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::time::Timestamp;
-use lists::deeds::{self, CHANGED, Configured, Deed, Desk, Done, Refused, Site, Undo};
+use lists::deeds::{Configured, Deed, Desk, Refused, Site, Undo};
 use lists::form;
 
 use crate::access::{Needs, Visit, Write};
-use crate::act::{self, Act, Button, Input, Look, Question, Secret};
+use crate::act::{self, Act, Button, Input, Look, Question, Secret, said};
 use crate::error::Error;
 
 /// How long the end of something is waited for. The page is answered before its deadline.
@@ -21,17 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(6);
 pub struct Doer<D>(PhantomData<D>);
 
 impl<D: Deed> Needs for Doer<D> {
-    const ROLE: Role = D::ROLE;
-}
-
-/// The list to which it belongs.
-fn here<D: Deed>() -> &'static str {
-    let end = D::PATH[1..].find('/').map_or(D::PATH.len(), |at| at + 1);
-    &D::PATH[..end]
+    const ROLE: Role = D::ABOUT.role;
 }
 
 fn look<D: Deed>() -> Look {
-    match D::UNDO {
+    match D::ABOUT.undo {
         Undo::Never => Look::Danger,
         Undo::By(_) | Undo::Needless => Look::Usual,
     }
@@ -40,8 +34,20 @@ fn look<D: Deed>() -> Look {
 /// The command that does it to this one, or that does it at all.
 fn command<D: Deed>(target: &str) -> String {
     match target {
-        "" => form::usage::<D>(D::COMMAND),
-        target => format!("waybill {} {target}", D::COMMAND),
+        "" => form::usage::<D>(D::ABOUT.command),
+        target => format!("waybill {} {target}", D::ABOUT.command),
+    }
+}
+
+/// By which name an address has what is said: of the command, with its place where there are several.
+pub fn name_of<D: Deed>(says: &str) -> String {
+    if let Some(said) = said::ALL.iter().find(|it| it.1 == says) {
+        return said.0.to_owned();
+    }
+    let name = D::ABOUT.command.replace(' ', "-");
+    match D::SAYS.iter().position(|it| *it == says) {
+        None | Some(0) => name,
+        Some(place) => format!("{name}-{place}"),
     }
 }
 
@@ -57,15 +63,15 @@ fn fields<R>(visit: &Visit<R>, seen: Option<i64>) -> Vec<(&'static str, String)>
 
 /// The button of a deed, beside what it does. `target` is the one that it is done to, or nothing.
 pub fn act<D: Deed, R>(visit: &Visit<R>, target: &str, seen: Option<i64>) -> Act {
-    let asks = D::QUESTION.is_some();
+    let asks = D::ABOUT.question.is_some();
     let first = if asks && !target.is_empty() {
         " A page asks first."
     } else {
         ""
     };
-    let to = deeds::path::<D>(target);
+    let to = D::ABOUT.path(target);
     let button = Button {
-        label: D::BUTTON,
+        label: D::ABOUT.button,
         to,
         asks,
         fields: if asks {
@@ -76,7 +82,7 @@ pub fn act<D: Deed, R>(visit: &Visit<R>, target: &str, seen: Option<i64>) -> Act
         look: look::<D>(),
     };
     let what = format!("{}.{first}", form::about::<D>().0);
-    Act::of(visit, D::ROLE, what, button, command::<D>(target))
+    Act::of(visit, D::ABOUT.role, what, button, command::<D>(target))
 }
 
 fn site<R>(visit: &Visit<R>) -> Site<'_> {
@@ -89,7 +95,7 @@ fn site<R>(visit: &Visit<R>) -> Site<'_> {
 
 /// What the path names, if it names something.
 fn target<D: Deed, R>(visit: &Visit<R>) -> Result<&str, Error> {
-    match deeds::target::<D>() {
+    match D::ABOUT.target {
         None => Ok(""),
         Some(name) => {
             if name == "id" {
@@ -114,7 +120,7 @@ pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
     };
     let mut form = form::fields::<D>(given);
     form.retain(|it| {
-        let is_target = deeds::target::<D>() == Some(it.name.as_str());
+        let is_target = D::ABOUT.target == Some(it.name.as_str());
         !is_target && !known.left_out.contains(&it.name.as_str())
     });
     let (does, mut about) = form::about::<D>();
@@ -122,17 +128,17 @@ pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
         about.push(format!("{does}."));
     }
     let back = match target {
-        "" => here::<D>().to_owned(),
-        target => format!("{}/{target}", here::<D>()),
+        "" => D::ABOUT.list(),
+        target => format!("{}/{target}", D::ABOUT.list()),
     };
-    let asked = D::QUESTION.ok_or(Error::NotFound)?;
+    let asked = D::ABOUT.question.ok_or(Error::NotFound)?;
     let typed = D::TYPED.map(|it| Input::text(it.name, it.label, it.help));
     let question = Question {
-        here: here::<D>(),
+        here: D::ABOUT.list(),
         title: asked.title.to_owned(),
         about,
         facts: known.facts,
-        to: Some(deeds::path::<D>(target)),
+        to: Some(D::ABOUT.path(target)),
         label: asked.button,
         look: look::<D>(),
         fields: fields(&visit, None),
@@ -149,18 +155,18 @@ pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
 pub async fn answer<D: Deed>(write: Write<Doer<D>>) -> Result<Response, Error> {
     let target = target::<D, _>(&write)?;
     let given = |name: &str| {
-        if deeds::target::<D>() == Some(name) {
+        if D::ABOUT.target == Some(name) {
             return Some(target);
         }
         write.fields.has(name).then(|| write.fields.get(name))
     };
-    let deed: D = form::read(given, D::EMPTY).map_err(Error::impossible)?;
+    let deed: D = form::read(given, D::ABOUT.empty).map_err(Error::impossible)?;
     carry_out(write, deed).await
 }
 
 /// Does it, and leads to what came of it.
 pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Response, Error> {
-    if D::MEANWHILE.is_some() {
+    if D::ABOUT.meanwhile.is_some() {
         write.end_turn();
     }
     let (parts, now) = (write.parts(), write.now());
@@ -186,12 +192,12 @@ pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Respo
         Ok(done) => done,
         Err(why) => return refused(why),
     };
-    let Done { says, page, .. } = done;
+    let page = done.page;
     let Some(made) = done.secret else {
-        return Ok(act::see(&page, says));
+        return Ok(act::lead(&page, &name_of::<D>(done.says)));
     };
     let shown = Secret {
-        here: here::<D>(),
+        here: D::ABOUT.list(),
         title: made.title,
         about: made.about,
         secret: made.secret,
@@ -202,7 +208,7 @@ pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Respo
 
 fn refused(why: Refused) -> Result<Response, Error> {
     match why {
-        Refused::Changed(page, _) => Ok(act::see(&page, CHANGED)),
+        Refused::Changed(page, _) => Ok(act::see(&page, said::CHANGED)),
         Refused::Unknown(what, _) => Err(Error::Unknown(what)),
         Refused::Database(error) => Err(error.into()),
         why => Err(Error::impossible(why)),

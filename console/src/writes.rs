@@ -8,9 +8,9 @@ use axum::response::Response;
 use axum::routing::post;
 use domain::api_key::Role;
 use lists::deeds::{
-    CHANGED, Deed, Sentence, attention as of_attention, connections as of_connections,
-    endpoints as of_endpoints, keys as of_keys, licenses as of_licenses,
-    operations as of_operations, pauses as of_pauses, privacy as of_privacy,
+    Deed, attention as of_attention, connections as of_connections, endpoints as of_endpoints,
+    keys as of_keys, licenses as of_licenses, operations as of_operations, pauses as of_pauses,
+    privacy as of_privacy,
 };
 
 use crate::Console;
@@ -26,13 +26,14 @@ use crate::routes::page;
 pub struct Writes {
     pub(crate) router: Router<Arc<Console>>,
     /// The path of each, with the names of its parts, and its role.
-    pub roles: Vec<(&'static str, Role)>,
-    sentences: Vec<Sentence>,
+    pub roles: Vec<(String, Role)>,
+    sentences: Vec<(String, &'static str)>,
 }
 
 pub fn table() -> Writes {
+    let said = said::ALL.iter();
     Writes {
-        sentences: [said::ALL, &[CHANGED]].concat(),
+        sentences: said.map(|it| (it.0.to_owned(), it.1)).collect(),
         ..Writes::default()
     }
     .add("/jobs/{id}/run-now", job::run_now)
@@ -78,16 +79,17 @@ pub fn table() -> Writes {
 
 /// What is said of what was done, by the name that an address has.
 pub fn sentence(name: &str) -> Option<&'static str> {
-    static SENTENCES: LazyLock<Vec<Sentence>> = LazyLock::new(|| table().sentences);
-    let found = SENTENCES.iter().find(|it| it.name == name);
-    found.map(|it| it.text)
+    static SENTENCES: LazyLock<Vec<(String, &str)>> = LazyLock::new(|| table().sentences);
+    let found = SENTENCES.iter().find(|(known, _)| known == name);
+    found.map(|(_, text)| *text)
 }
 
 impl Writes {
     /// A deed with the page that asks, where one does.
     fn deed<D: Deed>(mut self) -> Self {
-        if D::QUESTION.is_some() {
-            self.router = self.router.route(D::PATH, page(deed::ask::<D>));
+        if D::ABOUT.question.is_some() {
+            let ask = page(deed::ask::<D>);
+            self.router = self.router.route(&D::ABOUT.route(), ask);
         }
         self.filled_in_by::<D, _, _>(deed::answer::<D>)
     }
@@ -99,11 +101,13 @@ impl Writes {
         H: Fn(Write<Doer<D>>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response, Error>> + Send + 'static,
     {
-        self.sentences.extend(D::SAYS);
-        self.add(D::PATH, handler)
+        let said = D::SAYS.iter();
+        let said = said.map(|text| (deed::name_of::<D>(text), *text));
+        self.sentences.extend(said);
+        self.add(&D::ABOUT.route(), handler)
     }
 
-    fn add<R, H, F>(mut self, path: &'static str, handler: H) -> Self
+    fn add<R, H, F>(mut self, path: &str, handler: H) -> Self
     where
         R: Needs,
         H: Fn(Write<R>) -> F + Clone + Send + Sync + 'static,
@@ -117,7 +121,7 @@ impl Writes {
             answer
         });
         self.router = self.router.route(path, handler);
-        self.roles.push((path, R::ROLE));
+        self.roles.push((path.to_owned(), R::ROLE));
         self
     }
 }

@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::fields::Fields;
 use crate::listing::{Chosen, Rows as _, Table};
 
-use lists::deeds::{CHANGED, Sentence};
 use lists::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -102,7 +101,7 @@ pub async fn discard_chosen(write: Write<Operator>) -> Result<Response, Error> {
 async fn to_chosen(
     write: &Write<Operator>,
     action: Action,
-    done: Sentence,
+    done: said::Sentence,
 ) -> Result<Response, Error> {
     let chosen = chosen(&write.fields)?;
     let Parts { db, bus, clock, .. } = write.parts();
@@ -121,7 +120,7 @@ async fn to_chosen(
     }
     let done = match taken.len() {
         all if all == chosen.len() => done,
-        0 => CHANGED,
+        0 => said::CHANGED,
         _ => said::SOME_CHANGED,
     };
     Ok(act::see(&format!("/dead{}", asked(&write.query)), done))
@@ -145,7 +144,7 @@ fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response
     let noun = if chosen.len() == 1 { "job" } else { "jobs" };
     let ids: Vec<String> = chosen.iter().map(|(id, _)| id.to_string()).collect();
     let question = Question {
-        here: "/dead",
+        here: "/dead".to_owned(),
         title: format!("Discard {count} {noun} for good?"),
         about: about(Action::Discard, 1, false)[..1].to_vec(),
         tables: vec![("Which jobs", table)],
@@ -292,7 +291,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     sent.push(("until", died_until.0.to_string()));
     sent.push(("id", visit.new_id().to_string()));
     let question = Question {
-        here: "/dead",
+        here: "/dead".to_owned(),
         title,
         about: about(action, jobs, is_more),
         facts,

@@ -19,7 +19,6 @@ use crate::error::Error;
 use crate::listing::Table;
 use crate::pages::body::Body;
 use crate::pages::object::{self, Object};
-use lists::deeds::{CHANGED, Sentence};
 use lists::shown::{self, Cell};
 
 /// How many jobs and events of one trace are shown.
@@ -197,7 +196,7 @@ pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
         Ok(made) => flow::notify_of(db, bus, made.queue, &made.kind, &[made.id]).await?,
         Err(NotMadeDue::Database(error)) => return Err(error.into()),
         Err(NotMadeDue::Unknown(_)) => return Err(Error::Unknown("job")),
-        Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, CHANGED)),
+        Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, said::CHANGED)),
         Err(refused) => {
             return Err(Error::Refused(format!(
                 "This job is not run now: {}.",
@@ -219,11 +218,11 @@ pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
 async fn to_one(
     write: &Write<Operator>,
     action: Action,
-    done: Sentence,
+    done: said::Sentence,
 ) -> Result<Response, Error> {
     let (id, seen) = (write.id()?, Timestamp(write.fields.read("seen")?));
     let is_done = operate(write, id, seen, action).await?;
-    let done = if is_done { done } else { CHANGED };
+    let done = if is_done { done } else { said::CHANGED };
     Ok(act::see(&shown::job(id), done))
 }
 
@@ -275,7 +274,7 @@ pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
         about.push("This job is not dead, so there is nothing to discard.".to_owned());
     }
     let question = Question {
-        here: "/dead",
+        here: "/dead".to_owned(),
         title: format!("Discard this {} for good?", job.kind),
         about,
         facts: vec![

@@ -1,14 +1,13 @@
 //! What is paused: a queue, the calls to a provider, a shop, or the notification of a condition.
 
 use axum::response::Response;
-use lists::deeds::CHANGED;
 use lists::deeds::pauses::{Begin, End, Paused};
 use lists::jobs::Pauses;
 use lists::shown::Cell;
 use store::pauses;
 
 use crate::access::{Reader, Visit, Write};
-use crate::act::{self, Act};
+use crate::act::{self, Act, said};
 use crate::deed::{self, Doer};
 use crate::error::Error;
 use crate::listing;
@@ -66,7 +65,7 @@ pub async fn end(write: Write<Doer<End>>) -> Result<Response, Error> {
     let it = named(&write).await?;
     let page = format!("{HERE}/{}", it.id);
     if !it.is_in_force(write.now()) {
-        return Ok(act::see(&page, CHANGED));
+        return Ok(act::see(&page, said::CHANGED));
     }
     let what = Paused {
         scope: it.target.scope(),

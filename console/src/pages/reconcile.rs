@@ -4,7 +4,6 @@
 use axum::response::Response;
 use domain::api_key::Role;
 use lists::List as _;
-use lists::deeds::CHANGED;
 use lists::providers::{Found, Reconciliations};
 use operators::reconciliation::{self as flow, Refused};
 
@@ -39,7 +38,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 /// Sent again it finds that all are due, and asks nobody twice.
 pub async fn ask(write: Write<Operator>) -> Result<Response, Error> {
     match flow::ask(&write.parts().db, write.by(), None, None).await {
-        Ok(0) => Ok(act::see(HERE, CHANGED)),
+        Ok(0) => Ok(act::see(HERE, said::CHANGED)),
         Ok(_) => Ok(act::see(HERE, said::ASKED)),
         Err(Refused::Database(error)) => Err(error.into()),
         Err(why) => Err(Error::impossible(why)),

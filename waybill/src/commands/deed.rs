@@ -60,7 +60,7 @@ impl<D: Deed> Do<D> {
                 secret.map_err(|why| Refused::Wrong(format!("{why:#}")))
             },
         };
-        let meanwhile = D::MEANWHILE.filter(|_| !self.json);
+        let meanwhile = D::ABOUT.meanwhile.filter(|_| !self.json);
         if let Some(meanwhile) = meanwhile {
             terminal::over(meanwhile);
         }
@@ -78,7 +78,7 @@ impl<D: Deed> Do<D> {
         if self.json {
             return Ok(());
         }
-        let sentence = || format!("{}\n", done.says.text);
+        let sentence = || format!("{}\n", done.says);
         table::print(&done.text.unwrap_or_else(sentence))?;
         if let Some(advice) = done.advice {
             terminal::err(&advice);

@@ -5,8 +5,11 @@ use domain::attention::Condition;
 use operators::attention as flow;
 use serde_json::json;
 
-use super::{Deed, Desk, Done, Refused, Sentence, Undo, says};
+use super::{About, Deed, Desk, Done, Refused};
 use crate::words;
+
+const ACKNOWLEDGED: &str =
+    "It is acknowledged: others see that you know of it, and you hear when it is over.";
 
 /// Say that you know of a condition
 ///
@@ -19,18 +22,10 @@ pub struct Acknowledge {
     pub name: Condition,
 }
 
-const ACKNOWLEDGED: Sentence = says(
-    "acknowledged",
-    "It is acknowledged: others see that you know of it, and you hear when it is over.",
-);
-
 impl Deed for Acknowledge {
-    const COMMAND: &'static str = "attention acknowledge";
-    const PATH: &'static str = "/attention/{name}/acknowledge";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "I know of it";
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[ACKNOWLEDGED];
+    const ABOUT: About =
+        About::new("attention acknowledge", Role::Operator, "I know of it").of("name");
+    const SAYS: &'static [&'static str] = &[ACKNOWLEDGED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let name = self.name.into_str();

@@ -12,11 +12,17 @@ use serde_json::json;
 use store::connections::{self, Overview, Side};
 
 use super::pauses::{self, BEGUN, ENDED};
-use super::{Deed, Desk, Done, Looked, Question, Refused, Sentence, Site, Undo, says};
+use super::{About, Deed, Desk, Done, Looked, Refused, Site};
 use crate::age;
-use crate::form::Empty;
 use crate::providers::whose;
 use crate::shown::Cell;
+
+const ADDED: &str = "The connection was added. All processes know it within a second.";
+const CHANGED: &str = "The connection was changed. All processes know it within a second.";
+const ROTATED: &str =
+    "The connection was changed. The page says until when the former secret is accepted too.";
+const REMOVED: &str =
+    "The connection was removed. Its address answers 404; take the webhooks away at the provider.";
 
 fn page(name: &str) -> String {
     format!("/connections/{name}")
@@ -125,22 +131,11 @@ pub struct Add {
     pub api: Api,
 }
 
-const ADDED: Sentence = says(
-    "connection-added",
-    "The connection was added. All processes know it within a second.",
-);
-
 impl Deed for Add {
-    const COMMAND: &'static str = "connections add";
-    const PATH: &'static str = "/connections/add";
-    const ROLE: Role = Role::Owner;
-    const BUTTON: &'static str = "Add a connection";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Add a connection",
-        button: "Add it",
-    });
-    const UNDO: Undo = Undo::By("connections remove");
-    const SAYS: &'static [Sentence] = &[ADDED];
+    const ABOUT: About = About::new("connections add", Role::Owner, "Add a connection")
+        .asks("Add a connection", "Add it")
+        .undone_by("connections remove");
+    const SAYS: &'static [&'static str] = &[ADDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (sealing, name) = (Sealing::of(desk)?, self.name.clone());
@@ -221,23 +216,12 @@ pub struct Change {
     pub settings: Settings,
 }
 
-const CHANGED: Sentence = says(
-    "connection-changed",
-    "The connection was changed. All processes know it within a second.",
-);
-
 impl Deed for Change {
-    const COMMAND: &'static str = "connections change";
-    const PATH: &'static str = "/connections/{name}/change";
-    const ROLE: Role = Role::Owner;
-    const BUTTON: &'static str = "Change";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Change this connection?",
-        button: "Change it",
-    });
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[CHANGED];
-    const EMPTY: Empty = Empty::Text;
+    const ABOUT: About = About::new("connections change", Role::Owner, "Change")
+        .of("name")
+        .asks("Change this connection?", "Change it")
+        .takes_empty_texts();
+    const SAYS: &'static [&'static str] = &[CHANGED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         let it = find(site, target).await?;
@@ -311,22 +295,14 @@ pub struct Rotate {
     pub overlap: Duration,
 }
 
-const ROTATED: Sentence = says(
-    "connection-rotated",
-    "The connection was changed. The page says until when the former secret is accepted too.",
-);
-
 impl Deed for Rotate {
-    const COMMAND: &'static str = "connections rotate";
-    const PATH: &'static str = "/connections/{name}/rotate";
-    const ROLE: Role = Role::Owner;
-    const BUTTON: &'static str = "Another secret";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Give this connection another secret?",
-        button: "Give it this secret",
-    });
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[ROTATED];
+    const ABOUT: About = About::new("connections rotate", Role::Owner, "Another secret")
+        .of("name")
+        .asks(
+            "Give this connection another secret?",
+            "Give it this secret",
+        );
+    const SAYS: &'static [&'static str] = &[ROTATED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         look(site, target).await
@@ -366,12 +342,10 @@ pub struct Pause {
 }
 
 impl Deed for Pause {
-    const COMMAND: &'static str = "connections pause";
-    const PATH: &'static str = "/connections/{name}/pause";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Pause";
-    const UNDO: Undo = Undo::By("connections resume");
-    const SAYS: &'static [Sentence] = &[BEGUN];
+    const ABOUT: About = About::new("connections pause", Role::Operator, "Pause")
+        .of("name")
+        .undone_by("connections resume");
+    const SAYS: &'static [&'static str] = &[BEGUN];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         if !connections::is_standing(desk.site.db, &self.name).await? {
@@ -390,12 +364,10 @@ pub struct Resume {
 }
 
 impl Deed for Resume {
-    const COMMAND: &'static str = "connections resume";
-    const PATH: &'static str = "/connections/{name}/resume";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Resume";
-    const UNDO: Undo = Undo::By("connections pause");
-    const SAYS: &'static [Sentence] = &[ENDED];
+    const ABOUT: About = About::new("connections resume", Role::Operator, "Resume")
+        .of("name")
+        .undone_by("connections pause");
+    const SAYS: &'static [&'static str] = &[ENDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let page = page(&self.name);
@@ -413,22 +385,15 @@ pub struct Remove {
     pub name: String,
 }
 
-const REMOVED: Sentence = says(
-    "connection-removed",
-    "The connection was removed. Its address answers 404; take the webhooks away at the provider.",
-);
-
 impl Deed for Remove {
-    const COMMAND: &'static str = "connections remove";
-    const PATH: &'static str = "/connections/{name}/remove";
-    const ROLE: Role = Role::Owner;
-    const BUTTON: &'static str = "Remove";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Remove this connection with its secrets?",
-        button: "Remove it for good",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[REMOVED];
+    const ABOUT: About = About::new("connections remove", Role::Owner, "Remove")
+        .of("name")
+        .asks(
+            "Remove this connection with its secrets?",
+            "Remove it for good",
+        )
+        .for_good();
+    const SAYS: &'static [&'static str] = &[REMOVED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         look(site, target).await

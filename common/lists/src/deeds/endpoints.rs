@@ -12,11 +12,19 @@ use store::broker;
 use store::endpoints;
 use uuid::Uuid;
 
-use super::{
-    CHANGED, Deed, Desk, Done, Looked, Question, Refused, SHOWN, Secret, Sentence, Site, Undo, says,
-};
+use super::{About, CHANGED, Deed, Desk, Done, Looked, Refused, SHOWN, Secret, Site};
 use crate::shown::{self, Cell};
 use crate::{age, words};
+
+const ADDED: &str = "The endpoint was added.";
+const ACCEPTED: &str = "The endpoint accepted the test event.";
+const NOT_ACCEPTED: &str =
+    "The endpoint did not accept the test event. The attempt below says why.";
+const NOT_KNOWN: &str = "No worker has said yet what became of the test event. Load this page again in some seconds; see that the queue endpoints has a worker and is not paused.";
+const PAUSED: &str = "The endpoint is paused. It gets its events when it is resumed.";
+const RESUMED: &str = "The endpoint gets events again, beginning with those that wait for it.";
+const REMOVED: &str = "The endpoint was removed, and what waited for it.";
+const ROTATED: &str = "The endpoint has another secret.";
 
 /// The id that stands for an endpoint, or the word for RabbitMQ.
 pub fn id(text: &str) -> Result<Uuid, &'static str> {
@@ -65,19 +73,11 @@ pub struct Add {
     pub since: Option<Duration>,
 }
 
-const ADDED: Sentence = says("endpoint-added", "The endpoint was added.");
-
 impl Deed for Add {
-    const COMMAND: &'static str = "endpoints add";
-    const PATH: &'static str = "/endpoints/add";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Add an endpoint";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Add an endpoint",
-        button: "Add it",
-    });
-    const UNDO: Undo = Undo::By("endpoints remove");
-    const SAYS: &'static [Sentence] = &[ADDED, SHOWN];
+    const ABOUT: About = About::new("endpoints add", Role::Operator, "Add an endpoint")
+        .asks("Add an endpoint", "Add it")
+        .undone_by("endpoints remove");
+    const SAYS: &'static [&'static str] = &[ADDED, SHOWN];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (db, id) = (desk.site.db, desk.id);
@@ -129,24 +129,11 @@ pub struct Test {
     pub id: Uuid,
 }
 
-const ACCEPTED: Sentence = says("test-accepted", "The endpoint accepted the test event.");
-const NOT_ACCEPTED: Sentence = says(
-    "test-not-accepted",
-    "The endpoint did not accept the test event. The attempt below says why.",
-);
-const NOT_KNOWN: Sentence = says(
-    "test-not-known",
-    "No worker has said yet what became of the test event. Load this page again in some seconds; see that the queue endpoints has a worker and is not paused.",
-);
-
 impl Deed for Test {
-    const COMMAND: &'static str = "endpoints test";
-    const PATH: &'static str = "/endpoints/{id}/test";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Test";
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[ACCEPTED, NOT_ACCEPTED, NOT_KNOWN];
-    const MEANWHILE: Option<&'static str> = Some("A worker sends it; the answer comes within 20 s");
+    const ABOUT: About = About::new("endpoints test", Role::Operator, "Test")
+        .of("id")
+        .meanwhile("A worker sends it; the answer comes within 20 s");
+    const SAYS: &'static [&'static str] = &[ACCEPTED, NOT_ACCEPTED, NOT_KNOWN];
 
     /// It changes nothing of the endpoint, so the audit has no entry.
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
@@ -184,18 +171,11 @@ pub struct Pause {
     pub id: Uuid,
 }
 
-const PAUSED: Sentence = says(
-    "endpoint-paused",
-    "The endpoint is paused. It gets its events when it is resumed.",
-);
-
 impl Deed for Pause {
-    const COMMAND: &'static str = "endpoints pause";
-    const PATH: &'static str = "/endpoints/{id}/pause";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Pause";
-    const UNDO: Undo = Undo::By("endpoints resume");
-    const SAYS: &'static [Sentence] = &[PAUSED];
+    const ABOUT: About = About::new("endpoints pause", Role::Operator, "Pause")
+        .of("id")
+        .undone_by("endpoints resume");
+    const SAYS: &'static [&'static str] = &[PAUSED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let unchanged = "The endpoint was not active, so nothing has changed.\n";
@@ -211,18 +191,11 @@ pub struct Resume {
     pub id: Uuid,
 }
 
-const RESUMED: Sentence = says(
-    "endpoint-resumed",
-    "The endpoint gets events again, beginning with those that wait for it.",
-);
-
 impl Deed for Resume {
-    const COMMAND: &'static str = "endpoints resume";
-    const PATH: &'static str = "/endpoints/{id}/resume";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Resume";
-    const UNDO: Undo = Undo::By("endpoints pause");
-    const SAYS: &'static [Sentence] = &[RESUMED];
+    const ABOUT: About = About::new("endpoints resume", Role::Operator, "Resume")
+        .of("id")
+        .undone_by("endpoints pause");
+    const SAYS: &'static [&'static str] = &[RESUMED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let unchanged = "The endpoint was active already; what waited for it is due now.\n";
@@ -240,22 +213,12 @@ pub struct Remove {
     pub id: Uuid,
 }
 
-const REMOVED: Sentence = says(
-    "endpoint-removed",
-    "The endpoint was removed, and what waited for it.",
-);
-
 impl Deed for Remove {
-    const COMMAND: &'static str = "endpoints remove";
-    const PATH: &'static str = "/endpoints/{id}/remove";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Remove";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Remove this endpoint for good?",
-        button: "Remove it for good",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[REMOVED];
+    const ABOUT: About = About::new("endpoints remove", Role::Operator, "Remove")
+        .of("id")
+        .asks("Remove this endpoint for good?", "Remove it for good")
+        .for_good();
+    const SAYS: &'static [&'static str] = &[REMOVED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         let id = id(target).unwrap_or_default();
@@ -292,7 +255,7 @@ async fn change(
     desk: &Desk<'_>,
     id: Uuid,
     change: Change,
-    says: Sentence,
+    says: &'static str,
     unchanged: &str,
 ) -> Result<Done, Refused> {
     let changed = flow::change(desk.site.db, desk.by, id, change).await;
@@ -318,15 +281,9 @@ pub struct Rotate {
     pub overlap: Duration,
 }
 
-const ROTATED: Sentence = says("endpoint-rotated", "The endpoint has another secret.");
-
 impl Deed for Rotate {
-    const COMMAND: &'static str = "endpoints rotate";
-    const PATH: &'static str = "/endpoints/{id}/rotate";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Another secret";
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[ROTATED, SHOWN];
+    const ABOUT: About = About::new("endpoints rotate", Role::Operator, "Another secret").of("id");
+    const SAYS: &'static [&'static str] = &[ROTATED, SHOWN];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (id, db) = (self.id, desk.site.db);

@@ -6,12 +6,13 @@ use serde_json::json;
 use store::api_keys::{self, ApiKeyEntry};
 use uuid::Uuid;
 
-use super::{
-    CHANGED, Deed, Desk, Done, Looked, Question, Refused, SHOWN, Secret, Sentence, Site, Undo, says,
-};
+use super::{About, CHANGED, Deed, Desk, Done, Looked, Refused, SHOWN, Secret, Site};
 use crate::people::key_state;
 use crate::shown::Cell;
 use crate::words;
+
+const CREATED: &str = "The key was made.";
+const REVOKED: &str = "The key was revoked. It opens nothing any more.";
 
 /// Make a key and show it; it is shown only this once, because only its hash is stored
 ///
@@ -39,23 +40,15 @@ pub struct Create {
     pub account: Option<i64>,
 }
 
-const CREATED: Sentence = says("key-created", "The key was made.");
-
 fn page(id: Uuid) -> String {
     format!("/keys/{id}")
 }
 
 impl Deed for Create {
-    const COMMAND: &'static str = "keys create";
-    const PATH: &'static str = "/keys/create";
-    const ROLE: Role = Role::Owner;
-    const BUTTON: &'static str = "Make a key";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Make a key",
-        button: "Make it",
-    });
-    const UNDO: Undo = Undo::By("keys revoke");
-    const SAYS: &'static [Sentence] = &[CREATED, SHOWN];
+    const ABOUT: About = About::new("keys create", Role::Owner, "Make a key")
+        .asks("Make a key", "Make it")
+        .undone_by("keys revoke");
+    const SAYS: &'static [&'static str] = &[CREATED, SHOWN];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (db, id, now) = (desk.site.db, desk.id, desk.by.now);
@@ -122,22 +115,12 @@ pub struct Revoke {
     pub id: String,
 }
 
-const REVOKED: Sentence = says(
-    "key-revoked",
-    "The key was revoked. It opens nothing any more.",
-);
-
 impl Deed for Revoke {
-    const COMMAND: &'static str = "keys revoke";
-    const PATH: &'static str = "/keys/{id}/revoke";
-    const ROLE: Role = Role::Owner;
-    const BUTTON: &'static str = "Revoke";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Revoke this key for good?",
-        button: "Revoke it for good",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[REVOKED];
+    const ABOUT: About = About::new("keys revoke", Role::Owner, "Revoke")
+        .of("id")
+        .asks("Revoke this key for good?", "Revoke it for good")
+        .for_good();
+    const SAYS: &'static [&'static str] = &[REVOKED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         let it = meant(site, target).await?;

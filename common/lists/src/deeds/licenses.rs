@@ -11,10 +11,15 @@ use serde_json::json;
 use store::licenses::{self, License};
 use store::users::Named;
 
-use super::{CHANGED, Deed, Desk, Done, Looked, Question, Refused, Sentence, Site, Undo, says};
+use super::{About, CHANGED, Deed, Desk, Done, Looked, Refused, Site};
 use crate::people::{ListedLicense, license_state, owner};
 use crate::shown::Cell;
 use crate::words;
+
+const GRANTED: &str = "The licence was granted. Who is logged in sees it within ten seconds.";
+const SUSPENDED: &str = "The licence is suspended. It does not count until it is resumed.";
+const RESUMED: &str = "The licence counts again.";
+const REVOKED: &str = "The licence was revoked for good.";
 
 /// Grant a licence to a person or an organization
 ///
@@ -52,11 +57,6 @@ pub struct Grant {
     pub item: Option<String>,
 }
 
-const GRANTED: Sentence = says(
-    "licence-granted",
-    "The licence was granted. Who is logged in sees it within ten seconds.",
-);
-
 fn page(id: LicenseId) -> String {
     format!("/licenses/{id}")
 }
@@ -82,16 +82,10 @@ impl From<flow::Refused> for Refused {
 }
 
 impl Deed for Grant {
-    const COMMAND: &'static str = "licenses grant";
-    const PATH: &'static str = "/licenses/grant";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Grant a licence";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Grant a licence",
-        button: "Grant it",
-    });
-    const UNDO: Undo = Undo::By("licenses revoke");
-    const SAYS: &'static [Sentence] = &[GRANTED];
+    const ABOUT: About = About::new("licenses grant", Role::Operator, "Grant a licence")
+        .asks("Grant a licence", "Grant it")
+        .undone_by("licenses revoke");
+    const SAYS: &'static [&'static str] = &[GRANTED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let to = match (&self.user, &self.org) {
@@ -167,18 +161,11 @@ pub struct Suspend {
     pub id: LicenseId,
 }
 
-const SUSPENDED: Sentence = says(
-    "licence-suspended",
-    "The licence is suspended. It does not count until it is resumed.",
-);
-
 impl Deed for Suspend {
-    const COMMAND: &'static str = "licenses suspend";
-    const PATH: &'static str = "/licenses/{id}/suspend";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Suspend";
-    const UNDO: Undo = Undo::By("licenses resume");
-    const SAYS: &'static [Sentence] = &[SUSPENDED];
+    const ABOUT: About = About::new("licenses suspend", Role::Operator, "Suspend")
+        .of("id")
+        .undone_by("licenses resume");
+    const SAYS: &'static [&'static str] = &[SUSPENDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         change(desk, self.id, Change::Suspend, SUSPENDED).await
@@ -192,15 +179,11 @@ pub struct Resume {
     pub id: LicenseId,
 }
 
-const RESUMED: Sentence = says("licence-resumed", "The licence counts again.");
-
 impl Deed for Resume {
-    const COMMAND: &'static str = "licenses resume";
-    const PATH: &'static str = "/licenses/{id}/resume";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Resume";
-    const UNDO: Undo = Undo::By("licenses suspend");
-    const SAYS: &'static [Sentence] = &[RESUMED];
+    const ABOUT: About = About::new("licenses resume", Role::Operator, "Resume")
+        .of("id")
+        .undone_by("licenses suspend");
+    const SAYS: &'static [&'static str] = &[RESUMED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         change(desk, self.id, Change::Resume, RESUMED).await
@@ -216,19 +199,12 @@ pub struct Revoke {
     pub id: LicenseId,
 }
 
-const REVOKED: Sentence = says("licence-revoked", "The licence was revoked for good.");
-
 impl Deed for Revoke {
-    const COMMAND: &'static str = "licenses revoke";
-    const PATH: &'static str = "/licenses/{id}/revoke";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Revoke";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Revoke this licence for good?",
-        button: "Revoke it for good",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[REVOKED];
+    const ABOUT: About = About::new("licenses revoke", Role::Operator, "Revoke")
+        .of("id")
+        .asks("Revoke this licence for good?", "Revoke it for good")
+        .for_good();
+    const SAYS: &'static [&'static str] = &[REVOKED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         let it = listed(site, target).await?;
@@ -269,7 +245,7 @@ async fn change(
     desk: &Desk<'_>,
     id: LicenseId,
     change: Change,
-    says: Sentence,
+    says: &'static str,
 ) -> Result<Done, Refused> {
     let when = when(&desk.site)?;
     let license = flow::change(desk.site.db, desk.by, id, change, when).await?;

@@ -37,24 +37,11 @@ pub mod privacy;
 
 /// Something that operators do.
 pub trait Deed: Args + Send + Sync + Sized + 'static {
-    /// The words of its command after `waybill`.
-    const COMMAND: &'static str;
-    /// Where the console asks, and where the answer goes. `{id}` or `{name}` in it is the argument of this name.
-    const PATH: &'static str;
-    const ROLE: Role;
-    /// What its button says.
-    const BUTTON: &'static str;
-    /// What the console asks before. `None`: the button does it at once.
-    const QUESTION: Option<Question> = None;
-    const UNDO: Undo;
-    /// All that may be said afterwards.
-    const SAYS: &'static [Sentence];
-    /// What an empty field of its form means.
-    const EMPTY: Empty = Empty::LeftOut;
+    const ABOUT: About;
+    /// All that may be said afterwards, beside [`CHANGED`] and [`SHOWN`].
+    const SAYS: &'static [&'static str];
     /// What is typed in and is no argument, because arguments are in the history of a shell and in lists of processes.
     const TYPED: Option<Typed> = None;
-    /// What is said on a terminal while it goes on, where that takes long.
-    const MEANWHILE: Option<&'static str> = None;
 
     /// What the question shows of what it is about. `target` is what the path names, or nothing.
     fn look(
@@ -70,6 +57,75 @@ pub trait Deed: Args + Send + Sync + Sized + 'static {
     }
 
     fn run(self, desk: &Desk<'_>) -> impl Future<Output = Result<Done, Refused>> + Send;
+}
+
+/// What is the same however often something is done.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The words of its command after `waybill`: what it is done to, and what is done.
+    pub command: &'static str,
+    /// The argument that says which one it is done to.
+    pub target: Option<&'static str>,
+    pub role: Role,
+    /// What its button says.
+    pub button: &'static str,
+    /// What the console asks before. `None`: the button does it at once.
+    pub question: Option<Question>,
+    pub undo: Undo,
+    /// What an empty field of its form means.
+    pub empty: Empty,
+    /// What is said on a terminal while it goes on, where that takes long.
+    pub meanwhile: Option<&'static str>,
+}
+
+impl About {
+    const fn new(command: &'static str, role: Role, button: &'static str) -> Self {
+        About {
+            command,
+            target: None,
+            role,
+            button,
+            question: None,
+            undo: Undo::Needless,
+            empty: Empty::LeftOut,
+            meanwhile: None,
+        }
+    }
+
+    /// It is done to the one that this argument names.
+    const fn of(mut self, target: &'static str) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    /// The console asks before it: the question, and the button that answers it.
+    const fn asks(mut self, title: &'static str, button: &'static str) -> Self {
+        self.question = Some(Question { title, button });
+        self
+    }
+
+    /// It cannot be taken back.
+    const fn for_good(mut self) -> Self {
+        self.undo = Undo::Never;
+        self
+    }
+
+    /// Another deed takes it back; the words of its command after `waybill`.
+    const fn undone_by(mut self, command: &'static str) -> Self {
+        self.undo = Undo::By(command);
+        self
+    }
+
+    const fn meanwhile(mut self, said: &'static str) -> Self {
+        self.meanwhile = Some(said);
+        self
+    }
+
+    /// An empty field is an empty text, and not one that is left out.
+    const fn takes_empty_texts(mut self) -> Self {
+        self.empty = Empty::Text;
+        self
+    }
 }
 
 /// What the console asks before a deed.
@@ -99,27 +155,11 @@ pub struct Typed {
     pub help: &'static str,
 }
 
-/// What is said when something was done. An address has its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sentence {
-    pub name: &'static str,
-    pub text: &'static str,
-}
-
-const fn says(name: &'static str, text: &'static str) -> Sentence {
-    Sentence { name, text }
-}
-
 /// Nothing was done, because it was so before.
-pub const CHANGED: Sentence = says(
-    "changed",
-    "Nothing more was done, because this has changed since you saw it. The page shows how it is now.",
-);
+pub const CHANGED: &str = "Nothing more was done, because this has changed since you saw it. The page shows how it is now.";
 /// A secret was shown before.
-pub const SHOWN: Sentence = says(
-    "shown",
-    "This was done before. A secret is shown once; whoever did not store it makes another one.",
-);
+pub const SHOWN: &str =
+    "This was done before. A secret is shown once; whoever did not store it makes another one.";
 
 /// What a question shows of what it is about.
 #[derive(Default)]
@@ -230,7 +270,7 @@ pub struct Desk<'a> {
 
 /// What came of a deed.
 pub struct Done {
-    pub says: Sentence,
+    pub says: &'static str,
     /// The page of the console that shows it.
     pub page: String,
     /// What a terminal shows in place of the sentence.
@@ -253,7 +293,7 @@ pub struct Secret {
 }
 
 impl Done {
-    pub fn new(says: Sentence, page: String, json: Value) -> Self {
+    pub fn new(says: &'static str, page: String, json: Value) -> Self {
         Done {
             says,
             page,
@@ -293,13 +333,25 @@ pub enum Refused {
     Database(#[from] sql::Error),
 }
 
-/// The path of a deed about this one.
-pub fn path<D: Deed>(target: &str) -> String {
-    D::PATH.replace("{id}", target).replace("{name}", target)
-}
+impl About {
+    /// Where the console asks, and where the answer goes, for this one: `/licenses/ID/revoke`.
+    pub fn path(&self, target: &str) -> String {
+        let (noun, word) = self.command.split_once(' ').unwrap_or((self.command, ""));
+        match self.target {
+            None => format!("/{noun}/{word}"),
+            Some(_) => format!("/{noun}/{target}/{word}"),
+        }
+    }
 
-/// The argument that the path of a deed names.
-pub fn target<D: Deed>() -> Option<&'static str> {
-    let (_, rest) = D::PATH.split_once('{')?;
-    rest.split_once('}').map(|(name, _)| name)
+    /// The same for any one: `/licenses/{id}/revoke`.
+    pub fn route(&self) -> String {
+        let target = self.target.unwrap_or_default();
+        self.path(&format!("{{{target}}}"))
+    }
+
+    /// The page of the list to which it belongs.
+    pub fn list(&self) -> String {
+        let noun = self.command.split(' ').next();
+        format!("/{}", noun.unwrap_or_default())
+    }
 }

@@ -5,14 +5,19 @@ use serde_json::json;
 use store::bulk_operations::{self, Change};
 use uuid::Uuid;
 
-use super::{Deed, Desk, Done, Refused, Sentence, Undo, says};
+use super::{About, Deed, Desk, Done, Refused};
 use crate::words;
+
+const STOPPED: &str = "The operation was stopped. What it has done stays done.";
+const RESUMED: &str =
+    "The operation goes on with what is left, as long as a process serves the console.";
+const UNDONE: &str = "The operation was undone before it changed anything.";
 
 async fn change(
     desk: &Desk<'_>,
     id: Uuid,
     change: Change,
-    says: Sentence,
+    says: &'static str,
 ) -> Result<Done, Refused> {
     let db = desk.site.db;
     let page = format!("/operations/{id}");
@@ -40,18 +45,11 @@ pub struct Stop {
     pub id: Uuid,
 }
 
-const STOPPED: Sentence = says(
-    "operation-stopped",
-    "The operation was stopped. What it has done stays done.",
-);
-
 impl Deed for Stop {
-    const COMMAND: &'static str = "operations stop";
-    const PATH: &'static str = "/operations/{id}/stop";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Stop";
-    const UNDO: Undo = Undo::By("operations resume");
-    const SAYS: &'static [Sentence] = &[STOPPED];
+    const ABOUT: About = About::new("operations stop", Role::Operator, "Stop")
+        .of("id")
+        .undone_by("operations resume");
+    const SAYS: &'static [&'static str] = &[STOPPED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         change(desk, self.id, Change::Stop, STOPPED).await
@@ -66,18 +64,11 @@ pub struct Resume {
     pub id: Uuid,
 }
 
-const RESUMED: Sentence = says(
-    "operation-resumed",
-    "The operation goes on with what is left, as long as a process serves the console.",
-);
-
 impl Deed for Resume {
-    const COMMAND: &'static str = "operations resume";
-    const PATH: &'static str = "/operations/{id}/resume";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Resume";
-    const UNDO: Undo = Undo::By("operations stop");
-    const SAYS: &'static [Sentence] = &[RESUMED];
+    const ABOUT: About = About::new("operations resume", Role::Operator, "Resume")
+        .of("id")
+        .undone_by("operations stop");
+    const SAYS: &'static [&'static str] = &[RESUMED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         change(desk, self.id, Change::Resume, RESUMED).await
@@ -92,18 +83,9 @@ pub struct TakeBack {
     pub id: Uuid,
 }
 
-const UNDONE: Sentence = says(
-    "operation-undone",
-    "The operation was undone before it changed anything.",
-);
-
 impl Deed for TakeBack {
-    const COMMAND: &'static str = "operations undo";
-    const PATH: &'static str = "/operations/{id}/undo";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Undo";
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[UNDONE];
+    const ABOUT: About = About::new("operations undo", Role::Operator, "Undo").of("id");
+    const SAYS: &'static [&'static str] = &[UNDONE];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         change(desk, self.id, Change::Undo, UNDONE).await

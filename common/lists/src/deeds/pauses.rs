@@ -9,8 +9,12 @@ use platform::zone;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{CHANGED, Deed, Desk, Done, Question, Refused, Sentence, Undo, says};
+use super::{About, CHANGED, Deed, Desk, Done, Refused};
 use crate::{age, words};
+
+pub const BEGUN: &str =
+    "It is paused, as soon as workers have heard of it, which takes at most a second.";
+pub const ENDED: &str = "The pause has ended. What waited is due within some seconds.";
 
 // What is paused. (A comment for the documentation would become the help of the command.)
 #[derive(Clone, Debug, clap::Args)]
@@ -30,15 +34,6 @@ impl Paused {
         target.map_err(|error| Refused::Wrong(format!("name: {error}")))
     }
 }
-
-pub const BEGUN: Sentence = says(
-    "paused",
-    "It is paused, as soon as workers have heard of it, which takes at most a second.",
-);
-pub const ENDED: Sentence = says(
-    "pause-ended",
-    "The pause has ended. What waited is due within some seconds.",
-);
 
 /// Pauses something. `page` is where the console shows it.
 pub async fn begin(
@@ -91,16 +86,10 @@ fn page(id: Uuid) -> String {
 }
 
 impl Deed for Begin {
-    const COMMAND: &'static str = "pauses begin";
-    const PATH: &'static str = "/pauses/begin";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "Pause something";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Pause something",
-        button: "Pause it",
-    });
-    const UNDO: Undo = Undo::By("pauses end");
-    const SAYS: &'static [Sentence] = &[BEGUN];
+    const ABOUT: About = About::new("pauses begin", Role::Operator, "Pause something")
+        .asks("Pause something", "Pause it")
+        .undone_by("pauses end");
+    const SAYS: &'static [&'static str] = &[BEGUN];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         begin(desk, self.what.target()?, self.length, page(desk.id)).await
@@ -115,12 +104,10 @@ pub struct End {
 }
 
 impl Deed for End {
-    const COMMAND: &'static str = "pauses end";
-    const PATH: &'static str = "/pauses/{id}/end";
-    const ROLE: Role = Role::Operator;
-    const BUTTON: &'static str = "End";
-    const UNDO: Undo = Undo::By("pauses begin");
-    const SAYS: &'static [Sentence] = &[ENDED];
+    const ABOUT: About = About::new("pauses end", Role::Operator, "End")
+        .of("id")
+        .undone_by("pauses begin");
+    const SAYS: &'static [&'static str] = &[ENDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         end(desk, &self.what.target()?, "/pauses".to_owned()).await

@@ -8,18 +8,24 @@ use serde_json::json;
 use store::privacy_requests::{self, ActionRefused, Undecided};
 use uuid::Uuid;
 
-use super::{
-    CHANGED, Deed, Desk, Done, Looked, Question, Refused, Sentence, Site, Typed, Undo, says,
-};
+use super::{About, CHANGED, Deed, Desk, Done, Looked, Refused, Site, Typed};
 use crate::shown::{self, Cell};
 use crate::words;
+
+const ENTERED: &str = "The request was entered. It must be done within 30 days from now.";
+const RETRIED: &str =
+    "The request is tried again. Until its deadline it has as many tries as a new one.";
+const CANCELLED: &str = "The erasure of the shop was cancelled.";
+const CONFIRMED: &str =
+    "The erasure of the shop was confirmed. It runs when the rest of its hold is over.";
+const DECIDED: &str = "This was decided. The request goes on within seconds.";
 
 fn page(id: Uuid) -> String {
     format!("/privacy/{id}")
 }
 
 /// What comes of a request that workers take.
-fn received(says: Sentence, id: Uuid) -> Done {
+fn received(says: &'static str, id: Uuid) -> Done {
     let text = format!(
         "Request {id} is received; a worker takes it within seconds.\n\
          See what becomes of it: waybill privacy show {id}\n"
@@ -62,22 +68,10 @@ pub struct Request {
     pub even_if_unknown: bool,
 }
 
-const ENTERED: Sentence = says(
-    "request-entered",
-    "The request was entered. It must be done within 30 days from now.",
-);
-
 impl Deed for Request {
-    const COMMAND: &'static str = "privacy request";
-    const PATH: &'static str = "/privacy/request";
-    const ROLE: Role = Role::Privacy;
-    const BUTTON: &'static str = "Enter a request";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Enter a privacy request",
-        button: "Enter it",
-    });
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[ENTERED];
+    const ABOUT: About = About::new("privacy request", Role::Privacy, "Enter a request")
+        .asks("Enter a privacy request", "Enter it");
+    const SAYS: &'static [&'static str] = &[ENTERED];
     const TYPED: Option<Typed> = Some(Typed {
         name: "email",
         label: "The customer's e-mail address",
@@ -128,18 +122,9 @@ pub struct Retry {
     pub id: Uuid,
 }
 
-const RETRIED: Sentence = says(
-    "request-retried",
-    "The request is tried again. Until its deadline it has as many tries as a new one.",
-);
-
 impl Deed for Retry {
-    const COMMAND: &'static str = "privacy retry";
-    const PATH: &'static str = "/privacy/{id}/retry";
-    const ROLE: Role = Role::Privacy;
-    const BUTTON: &'static str = "Try again";
-    const UNDO: Undo = Undo::Needless;
-    const SAYS: &'static [Sentence] = &[RETRIED];
+    const ABOUT: About = About::new("privacy retry", Role::Privacy, "Try again").of("id");
+    const SAYS: &'static [&'static str] = &[RETRIED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let id = self.id;
@@ -159,22 +144,12 @@ pub struct Cancel {
     pub id: Uuid,
 }
 
-const CANCELLED: Sentence = says(
-    "erasure-cancelled",
-    "The erasure of the shop was cancelled.",
-);
-
 impl Deed for Cancel {
-    const COMMAND: &'static str = "privacy cancel";
-    const PATH: &'static str = "/privacy/{id}/cancel";
-    const ROLE: Role = Role::Privacy;
-    const BUTTON: &'static str = "Cancel the erasure";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Cancel this erasure?",
-        button: "Cancel it for good",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[CANCELLED];
+    const ABOUT: About = About::new("privacy cancel", Role::Privacy, "Cancel the erasure")
+        .of("id")
+        .asks("Cancel this erasure?", "Cancel it for good")
+        .for_good();
+    const SAYS: &'static [&'static str] = &[CANCELLED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         look(site, target).await
@@ -199,22 +174,12 @@ pub struct Confirm {
     pub id: Uuid,
 }
 
-const CONFIRMED: Sentence = says(
-    "erasure-confirmed",
-    "The erasure of the shop was confirmed. It runs when the rest of its hold is over.",
-);
-
 impl Deed for Confirm {
-    const COMMAND: &'static str = "privacy confirm";
-    const PATH: &'static str = "/privacy/{id}/confirm";
-    const ROLE: Role = Role::Privacy;
-    const BUTTON: &'static str = "Confirm";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Let this erasure run?",
-        button: "Let it run",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[CONFIRMED];
+    const ABOUT: About = About::new("privacy confirm", Role::Privacy, "Confirm")
+        .of("id")
+        .asks("Let this erasure run?", "Let it run")
+        .for_good();
+    const SAYS: &'static [&'static str] = &[CONFIRMED];
 
     async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
         look(site, target).await
@@ -274,22 +239,12 @@ pub struct Decide {
     pub exclude_rest: bool,
 }
 
-const DECIDED: Sentence = says(
-    "request-decided",
-    "This was decided. The request goes on within seconds.",
-);
-
 impl Deed for Decide {
-    const COMMAND: &'static str = "privacy decide";
-    const PATH: &'static str = "/privacy/{id}/decide";
-    const ROLE: Role = Role::Privacy;
-    const BUTTON: &'static str = "Decide";
-    const QUESTION: Option<Question> = Some(Question {
-        title: "Whom does this request mean?",
-        button: "Decide it",
-    });
-    const UNDO: Undo = Undo::Never;
-    const SAYS: &'static [Sentence] = &[DECIDED];
+    const ABOUT: About = About::new("privacy decide", Role::Privacy, "Decide")
+        .of("id")
+        .asks("Whom does this request mean?", "Decide it")
+        .for_good();
+    const SAYS: &'static [&'static str] = &[DECIDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let id = self.id;

@@ -606,7 +606,7 @@ async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_
     let answer = session.send(console.post(&revoke, &fields)).await;
     assert_eq!(
         answer.headers()["location"],
-        format!("/keys/{id}?done=key-revoked")
+        format!("/keys/{id}?done=keys-revoke")
     );
     assert_eq!(
         console.page(&theirs, "/keys").await.0,

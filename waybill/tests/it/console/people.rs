@@ -179,7 +179,7 @@ async fn whom_a_request_means_is_decided_on_its_page() {
     let answer = decide(&[("customer-78", "exclude"), ("rest", "exclude")]).await;
     assert_eq!(
         answer.headers()["location"],
-        format!("/privacy/{id}?done=request-decided")
+        format!("/privacy/{id}?done=privacy-decide")
     );
     eventually("it is done", async || {
         entry(&service, id).await.state == "done"
@@ -276,7 +276,7 @@ async fn a_licence_is_granted_suspended_and_revoked_and_no_login_is_shown() {
     let wanted = [now, canary, ("tier", "pro"), ("days", "30")];
     let (status, led) = send("/licenses/grant", &wanted).await;
     assert!(
-        status == 303 && led.ends_with("?done=licence-granted"),
+        status == 303 && led.ends_with("?done=licenses-grant"),
         "{status} {led}"
     );
     let path = led.split('?').next().unwrap().to_owned();
@@ -307,10 +307,10 @@ async fn a_licence_is_granted_suspended_and_revoked_and_no_login_is_shown() {
         assert!(page.contains("Acme") && !page.contains("canary"), "{page}");
     }
     for (word, done, status) in [
-        ("suspend", "licence-suspended", "suspended"),
+        ("suspend", "licenses-suspend", "suspended"),
         ("suspend", "changed", "suspended"),
-        ("resume", "licence-resumed", "active"),
-        ("revoke", "licence-revoked", "active"),
+        ("resume", "licenses-resume", "active"),
+        ("revoke", "licenses-revoke", "active"),
     ] {
         let (_, led) = send(&format!("{path}/{word}"), &[]).await;
         assert_eq!(led, format!("{path}?done={done}"));
