@@ -254,6 +254,7 @@ def pages(rows: Rows):
         "/connections/{name}": [],
         "/connections/{name}/change": [],
         "/connections/{name}/rotate": [],
+        "/connections/{name}/pause": [],
         "/connections/{name}/remove": [],
         "/reconcile": ["/reconcile"],
         "/reconcile/found": ["/reconcile/found"],
@@ -385,8 +386,13 @@ def main() -> None:
         os.environ.setdefault(name, "bench-secret-of-more-than-32-characters")
     os.environ.setdefault("PRIVACY_KEY", base64.b64encode(hashlib.sha256(b"bench").digest()).decode())
 
-    routes = open(os.path.join(os.path.dirname(__file__), "../console/src/routes.rs")).read()
-    routed = set(re.findall(r'\.route\(\s*"([^"]+)",\s*page\(', routes)) | {"/live", "/live/events", "/search"}
+    console, deeds = (os.path.join(os.path.dirname(__file__), "..", it) for it in ("console/src", "common/lists/src/deeds"))
+    routes = open(os.path.join(console, "routes.rs")).read()
+    asked = "".join(open(os.path.join(deeds, file)).read() for file in os.listdir(deeds))
+    asked = re.findall(r'About::new\(\s*"(\w+) (\w+)",[^;]*?\)(?:\s*\.of\("(\w+)"\))?([^;]*);', asked)
+    asked = {f"/{noun}/{{{target}}}/{word}" if target else f"/{noun}/{word}"
+             for noun, word, target, rest in asked if ".asks(" in rest}
+    routed = asked | set(re.findall(r'\.route\(\s*"([^"]+)",\s*page\(', routes)) | {"/live", "/live/events", "/search"}
     rows = Rows(given.jobs)
     if unknown := routed ^ set(pages(rows)):
         sys.exit(f"these pages are not both routed and asked: {sorted(unknown)}")

@@ -34,9 +34,11 @@ fn look<D: Deed>() -> Look {
 /// The command that does it to this one, or that does it at all.
 fn command<D: Deed>(target: &str) -> String {
     match target {
-        "" => form::usage::<D>(D::ABOUT.command),
-        target => format!("waybill {} {target}", D::ABOUT.command),
+        "" => format!("waybill {} {}", D::ABOUT.command, D::ABOUT.example),
+        target => format!("waybill {} {target} {}", D::ABOUT.command, D::ABOUT.example),
     }
+    .trim_end()
+    .to_owned()
 }
 
 /// By which name an address has what is said: of the command, with its place where there are several.
@@ -45,7 +47,9 @@ pub fn name_of<D: Deed>(says: &str) -> String {
         return said.0.to_owned();
     }
     let name = D::ABOUT.command.replace(' ', "-");
-    match D::SAYS.iter().position(|it| *it == says) {
+    let place = D::SAYS.iter().position(|it| *it == says);
+    debug_assert!(place.is_some(), "{name} may say: {says}");
+    match place {
         None | Some(0) => name,
         Some(place) => format!("{name}-{place}"),
     }
@@ -81,8 +85,11 @@ pub fn act<D: Deed, R>(visit: &Visit<R>, target: &str, seen: Option<i64>) -> Act
         },
         look: look::<D>(),
     };
-    let what = format!("{}.{first}", form::about::<D>().0);
-    Act::of(visit, D::ABOUT.role, what, button, command::<D>(target))
+    let (does, more) = form::about::<D>();
+    let more = if asks { Vec::new() } else { more };
+    let what = format!("{does}.{first} {}", more.join(" "));
+    let command = command::<D>(target);
+    Act::of(visit, D::ABOUT.role, what.trim_end(), button, command)
 }
 
 fn site<R>(visit: &Visit<R>) -> Site<'_> {
@@ -106,7 +113,7 @@ fn target<D: Deed, R>(visit: &Visit<R>) -> Result<&str, Error> {
     }
 }
 
-/// The page that asks. Its form is filled in with what is known, or with what a link to it says.
+/// The page that asks. Its form is filled in with what is known.
 pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
     let target = target::<D, _>(&visit)?;
     let known = match D::look(&site(&visit), target).await {
@@ -115,24 +122,30 @@ pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
     };
     let given = |name: &str| {
         let mut known = known.given.iter();
-        let known = known.find(|(field, _)| *field == name);
-        Some(known.map_or(visit.query.get(name), |(_, value)| value.as_str()))
+        Some(known.find(|(field, _)| *field == name)?.1.as_str())
     };
     let mut form = form::fields::<D>(given);
     form.retain(|it| {
         let is_target = D::ABOUT.target == Some(it.name.as_str());
         !is_target && !known.left_out.contains(&it.name.as_str())
     });
-    let (does, mut about) = form::about::<D>();
-    if about.is_empty() {
-        about.push(format!("{does}."));
+    let (does, more) = form::about::<D>();
+    let mut about = vec![format!("{does}.")];
+    about.extend(more);
+    match D::ABOUT.undo {
+        Undo::Never => about.push("It cannot be taken back.".to_owned()),
+        Undo::By(command) => about.push(format!("To take it back: waybill {command}.")),
+        Undo::Needless => {}
     }
     let back = match target {
         "" => D::ABOUT.list(),
         target => format!("{}/{target}", D::ABOUT.list()),
     };
     let asked = D::ABOUT.question.ok_or(Error::NotFound)?;
-    let typed = D::TYPED.map(|it| Input::text(it.name, it.label, it.help));
+    let typed = D::TYPED.map(|it| Input {
+        kind: it.kind,
+        ..Input::text(it.name, it.label, it.help)
+    });
     let question = Question {
         here: D::ABOUT.list(),
         title: asked.title.to_owned(),
@@ -166,11 +179,22 @@ pub async fn answer<D: Deed>(write: Write<Doer<D>>) -> Result<Response, Error> {
 
 /// Does it, and leads to what came of it.
 pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Response, Error> {
-    if D::ABOUT.meanwhile.is_some() {
+    if D::ABOUT.is_slow {
         write.end_turn();
     }
     let (parts, now) = (write.parts(), write.now());
     let asked_at = write.fields.maybe("now")?.map_or(now, Timestamp);
+    // A page that asks says the id of what is made.
+    let id = if D::ABOUT.question.is_some() {
+        write.fields.read("id")?
+    } else {
+        write.new_id()
+    };
+    let seen = if D::ABOUT.is_of_seen {
+        Some(write.fields.read("seen")?)
+    } else {
+        None
+    };
     let typed = D::TYPED.map(|it| write.fields.get(it.name));
     let desk = Desk {
         site: Site {
@@ -180,9 +204,9 @@ pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Respo
         by: write.by(),
         clock: &parts.clock,
         bus: Some(&parts.bus),
-        id: write.fields.maybe("id")?.unwrap_or_else(|| write.new_id()),
+        id,
         asked_at,
-        seen: write.fields.maybe("seen")?,
+        seen,
         patience: PATIENCE,
         remembered: parts.config.dedupe_ttl,
         typed,
@@ -211,6 +235,7 @@ fn refused(why: Refused) -> Result<Response, Error> {
         Refused::Changed(page, _) => Ok(act::see(&page, said::CHANGED)),
         Refused::Unknown(what, _) => Err(Error::Unknown(what)),
         Refused::Database(error) => Err(error.into()),
+        Refused::Option(why, _) => refused(*why),
         why => Err(Error::impossible(why)),
     }
 }

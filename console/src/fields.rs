@@ -1,7 +1,5 @@
 //! The fields of a query or of a form. Each is there once, and none has a character that no database takes.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use clap::Args;
@@ -54,26 +52,6 @@ impl Fields {
         match self.get(name) {
             "" => Ok(None),
             _ => self.read(name).map(Some),
-        }
-    }
-
-    /// A number within these bounds that may be left out.
-    pub fn within<T>(&self, name: &str, bounds: RangeInclusive<T>) -> Result<Option<T>, Error>
-    where
-        T: FromStr + PartialOrd + Display,
-    {
-        let wrong = || {
-            let (least, most) = (bounds.start(), bounds.end());
-            Error::impossible(format!(
-                "the {name} must be a number from {least} to {most}"
-            ))
-        };
-        match self.get(name) {
-            "" => Ok(None),
-            text => match text.parse() {
-                Ok(number) if bounds.contains(&number) => Ok(Some(number)),
-                _ => Err(wrong()),
-            },
         }
     }
 

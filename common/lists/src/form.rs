@@ -66,24 +66,6 @@ pub fn about<T: Args>() -> (String, Vec<String>) {
     (does, rest.collect())
 }
 
-/// The command with what must be given.
-pub fn usage<T: Args>(name: &str) -> String {
-    let command = command_of::<T>();
-    let mut line = format!("waybill {name}");
-    for arg in command.get_arguments().filter(|it| it.is_required_set()) {
-        if let Some(option) = arg.get_long() {
-            line.push_str(" --");
-            line.push_str(option);
-        }
-        let values = arg.get_value_names().unwrap_or_default();
-        for value in values {
-            line.push(' ');
-            line.push_str(value);
-        }
-    }
-    line
-}
-
 /// What an empty field means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empty {
@@ -201,20 +183,12 @@ impl Field {
         let name = field(arg);
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let is_list = matches!(arg.get_action(), ArgAction::Append);
-        let called = if values == Values::Secret {
-            name
-        } else {
-            arg.get_id().as_str()
-        };
         Field {
             name: name.to_owned(),
-            label: label(called),
+            label: label(arg.get_id().as_str()),
             // What is repeated on a command line stands in one field of a form.
             help: match help.strip_suffix(REPEATED) {
                 Some(help) if is_list => format!("{help}. Several have spaces between them"),
-                _ if values == Values::Secret => {
-                    "As the provider shows it. No page shows it again".to_owned()
-                }
                 _ => help,
             },
             value: value.to_owned(),
@@ -238,7 +212,7 @@ fn label(name: &str) -> String {
 fn bare(argument: &str) -> String {
     let name = argument.split(' ').next().unwrap_or_default();
     match name.strip_prefix("--") {
-        Some(name) => name.to_owned(),
+        Some(name) => name.strip_suffix(FILE).unwrap_or(name).to_owned(),
         None => name.trim_matches(['<', '>', '[', ']']).to_lowercase(),
     }
 }

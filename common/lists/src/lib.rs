@@ -2,8 +2,8 @@
 //! and how a page of it is read. From that come the command with its options, help and completion, the page of the
 //! console with its form, the JSON and the CSV. A new list is an implementation of [`List`].
 //!
-//! What operators fill in before something is done is described here too ([`deeds`]): as the arguments of the command,
-//! of which the form of the console is made ([`form`]).
+//! What operators do is described here too ([`deeds`]); the form of the console is made of the arguments of the command
+//! ([`form`]).
 
 use std::future::Future;
 use std::marker::PhantomData;

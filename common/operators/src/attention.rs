@@ -404,11 +404,16 @@ async fn silent_hours(db: &Db, sender: &Sender, now: Timestamp) -> sql::Result<O
     Ok(None)
 }
 
-/// Notes that an operator knows of a condition, with an entry in the audit. False when it does not hold, or somebody has
-/// acknowledged it before.
-pub async fn acknowledge(db: &Db, by: By<'_>, condition: Condition) -> sql::Result<bool> {
+/// Notes that an operator knows of a condition that has begun until this time, with an entry in the audit. False when none
+/// has, or somebody has acknowledged it before.
+pub async fn acknowledge(
+    db: &Db,
+    by: By<'_>,
+    condition: Condition,
+    until: Timestamp,
+) -> sql::Result<bool> {
     let mut tx = db.begin().await?;
-    let acknowledged = attention::acknowledge(&mut tx, condition, by.actor).await?;
+    let acknowledged = attention::acknowledge(&mut tx, condition, until, by.actor).await?;
     if acknowledged > 0 {
         let details = json!({ "number": acknowledged });
         let name = condition.into_str();

@@ -132,15 +132,21 @@ pub async fn notified(tx: &mut Tx, from: &Attention) -> Result<()> {
     .await
 }
 
-/// Notes who has acknowledged a condition, about anything that it is about, and returns how many rows that are.
-/// No mail says any more that it has begun.
-pub async fn acknowledge(tx: &mut Tx, condition: Condition, actor: &str) -> Result<u64> {
+/// Notes who has acknowledged a condition that has begun until this time, about anything that it is about, and returns
+/// how many rows that are. No mail says any more that it has begun.
+pub async fn acknowledge(
+    tx: &mut Tx,
+    condition: Condition,
+    until: Timestamp,
+    actor: &str,
+) -> Result<u64> {
     tx.query(
         "update attention set acknowledged_by = $1, notified = 1
-         where condition = $2 and state = 'begun' and acknowledged_by is null",
+         where condition = $2 and state = 'begun' and acknowledged_by is null and since_at <= $3",
     )
     .bind(actor)
     .bind(condition.into_str())
+    .bind(until.0)
     .execute()
     .await
 }

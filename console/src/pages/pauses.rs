@@ -71,5 +71,6 @@ pub async fn end(write: Write<Doer<End>>) -> Result<Response, Error> {
         scope: it.target.scope(),
         name: it.target.name().to_owned(),
     };
-    deed::carry_out(write, End { what }).await
+    let pause = Some(it.id);
+    deed::carry_out(write, End { what, pause }).await
 }

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use config::Settings;
-use lists::deeds::{Configured, Deed, Desk, Refused, Site};
+use lists::deeds::{Configured, Deed, Desk, Done, Refused, Site};
 use operators::endpoints::TEST_PATIENCE;
 use platform::clock::Clock;
 use platform::terminal;
+use process::Misuse;
 use store::sql::Db;
 
 use crate::commands::connections::secret_of;
@@ -31,14 +32,14 @@ pub struct Do<D: Deed> {
 impl<D: Deed> Do<D> {
     /// Does it, and says what came of it.
     pub async fn run(self, settings: &Settings, db: &Db) -> Result<()> {
+        let clock = Clock::system();
+        let now = clock.now();
+        let author = self.operator.author(settings, db).await?;
         let mut typed = String::new();
         if let Some(wanted) = D::TYPED.filter(|_| self.deed.needs_typed()) {
             terminal::err(&format!("{}: ", wanted.label));
             std::io::stdin().read_line(&mut typed)?;
         }
-        let clock = Clock::system();
-        let now = clock.now();
-        let author = self.operator.author(settings, db).await?;
         let desk = Desk {
             site: Site {
                 db,
@@ -57,40 +58,44 @@ impl<D: Deed> Do<D> {
             typed: Some(typed.trim()),
             secret: &|file| {
                 let secret = secret_of(Path::new(file));
-                secret.map_err(|why| Refused::Wrong(format!("{why:#}")))
+                secret.map_err(|why| match why.downcast::<Misuse>() {
+                    Ok(why) => Refused::Wrong(why.to_string()),
+                    Err(why) => Refused::Impossible(format!("{why:#}")),
+                })
             },
         };
-        let meanwhile = D::ABOUT.meanwhile.filter(|_| !self.json);
-        if let Some(meanwhile) = meanwhile {
-            terminal::over(meanwhile);
-        }
-        let done = self.deed.run(&desk).await;
-        if meanwhile.is_some() {
-            terminal::over("");
-        }
-        let done = done.map_err(failed)?;
-        if self.json {
-            table::print_json(&done.json)?;
-        }
-        if let Some(why) = done.failed {
-            bail!("{why}");
-        }
-        if self.json {
-            return Ok(());
-        }
-        let sentence = || format!("{}\n", done.says);
-        table::print(&done.text.unwrap_or_else(sentence))?;
-        if let Some(advice) = done.advice {
-            terminal::err(&advice);
-        }
-        Ok(())
+        let done = self.deed.run(&desk).await.map_err(failed)?;
+        show(done, self.json)
     }
+}
+
+/// Says what came of it.
+pub fn show(done: Done, json: bool) -> Result<()> {
+    if json {
+        table::print_json(&done.json)?;
+    }
+    if let Some(why) = done.failed {
+        bail!("{why}");
+    }
+    if json {
+        return Ok(());
+    }
+    let sentence = || format!("{}\n", done.says);
+    table::print(&done.text.unwrap_or_else(sentence))?;
+    if let Some(advice) = done.advice {
+        terminal::err(&advice);
+    }
+    Ok(())
 }
 
 /// The error of a command that was refused.
 pub fn failed(why: Refused) -> anyhow::Error {
     match why {
         Refused::Wrong(why) => misused(why),
+        Refused::Option(why, option) => match *why {
+            Refused::Wrong(why) => misused(format!("{why}: {option}")),
+            why => anyhow!("{why}: {option}"),
+        },
         Refused::Settings(mistakes) => mistakes.into(),
         Refused::Database(error) => error.into(),
         why => why.into(),

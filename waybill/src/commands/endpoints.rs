@@ -3,14 +3,15 @@
 use anyhow::Result;
 use config::Settings;
 use domain::time::Timestamp;
-use lists::deeds::endpoints::{self, Add, Pause, Remove, Resume, Rotate, Test};
+use lists::deeds::endpoints::{self, Add, Pause, Remove, Resume, Rotate};
 use lists::providers::{Endpoints, types};
-use operators::endpoints as flow;
-use platform::zone;
+use operators::endpoints::{self as flow, TEST_PATIENCE};
+use platform::clock::Clock;
+use platform::{terminal, zone};
 use store::sql::Db;
 use uuid::Uuid;
 
-use crate::commands::deed::{Do, failed};
+use crate::commands::deed::{self, Do, failed};
 use crate::commands::with_database;
 use crate::table::{self, Listed, Table};
 
@@ -21,8 +22,8 @@ pub enum Command {
     List(Listed<Endpoints>),
     /// Show one endpoint
     Show(OneArguments),
-    #[command(after_help = "Exit code 1 when it is not accepted.")]
-    Test(Do<Test>),
+    /// Have a worker send a test event to an endpoint. Exit code 1 when it is not accepted
+    Test(OneArguments),
     Pause(Do<Pause>),
     Resume(Do<Resume>),
     Rotate(Do<Rotate>),
@@ -44,7 +45,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::Add(deed) => deed.run(settings, db).await,
         Command::List(listed) => listed.print(db, &Endpoints).await,
         Command::Show(arguments) => show(db, &arguments).await,
-        Command::Test(deed) => deed.run(settings, db).await,
+        Command::Test(arguments) => test(db, &arguments).await,
         Command::Pause(deed) => deed.run(settings, db).await,
         Command::Resume(deed) => deed.run(settings, db).await,
         Command::Rotate(deed) => deed.run(settings, db).await,
@@ -76,4 +77,11 @@ async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
         ("created", minute(Some(endpoint.created_at))),
     ]);
     table::show(arguments.json, &endpoint, || facts.render())
+}
+
+async fn test(db: &Db, arguments: &OneArguments) -> Result<()> {
+    terminal::over("A worker sends it; the answer comes within 20 s");
+    let tested = endpoints::test(db, &Clock::system(), arguments.id, TEST_PATIENCE).await;
+    terminal::over("");
+    deed::show(tested.map_err(failed)?, arguments.json)
 }

@@ -392,15 +392,11 @@ impl Shown {
             events: Vec<Envelope>,
             next: Option<Uuid>,
         }
-        if after.is_some() {
-            self.begun();
-        }
         let mut outage = Outage::default();
-        // Without an event to begin after, it is first asked which one is the newest. When there is none, all are new.
-        let mut place = match after {
-            Some(id) => vec![("after", id.to_string()), ("wait", WAIT.to_string())],
-            None => vec![("after", "latest".to_owned())],
-        };
+        // Without an event to begin after, it is first asked which one is the newest. When there is none, all are new. The
+        // first answer comes at once, so that it is known whether there is one.
+        let first = after.map_or("latest".to_owned(), |id| id.to_string());
+        let mut place = vec![("after", first)];
         loop {
             let filters = [("type", self.kind.as_str()), ("shop", &self.shop)];
             let filters = filters

@@ -41,6 +41,9 @@ pub enum Command {
     List(Listed<PrivacyRequests>),
     /// Show a request: its progress, its counts, its export, its receipt and its audit entries
     Show(One),
+    #[command(
+        after_help = "An e-mail address is read from standard input, so that it is in no list of processes and no history."
+    )]
     Request(Do<Request>),
     Retry(Do<Retry>),
     Cancel(Do<Cancel>),
@@ -275,7 +278,6 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
     }
 }
 
-/// Enters a request that an operator has by hand.
 /// Hints for the operator: what to know about the request, and what to do.
 fn advice(it: &RequestEntry) -> String {
     let mut text = String::new();

@@ -30,7 +30,9 @@ impl Deed for Acknowledge {
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let name = self.name.into_str();
         let page = "/".to_owned();
-        if !flow::acknowledge(desk.site.db, desk.by, self.name).await? {
+        // What began after the page was shown, nobody has seen there.
+        let (db, until) = (desk.site.db, desk.asked_at);
+        if !flow::acknowledge(db, desk.by, self.name, until).await? {
             let why = format!(
                 "{name} does not hold, or is acknowledged; `waybill attention list` shows what holds"
             );

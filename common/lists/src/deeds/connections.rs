@@ -72,25 +72,25 @@ impl Sealing {
     }
 }
 
-// The API of a provider. (A comment for the documentation would become the help of the command.)
-#[derive(Clone, Debug, clap::Args)]
+// The API of a provider. With a form it has the token itself, so it has no Debug. (A comment for the documentation would become the help of the command.)
+#[derive(Clone, clap::Args)]
 pub struct Api {
     /// The address of the provider's API
-    #[arg(long, value_name = "URL", requires = "api_token_file")]
+    #[arg(long, value_name = "URL", requires = "api_token")]
     pub api_url: Option<String>,
-    /// The file with the token of the API
-    #[arg(long, value_name = "FILE", requires = "api_url", value_hint = clap::ValueHint::FilePath)]
-    pub api_token_file: Option<String>,
+    /// The token of the API, of WooCommerce key:secret. A command reads it from this file
+    #[arg(long = "api-token-file", value_name = "FILE", requires = "api_url", value_hint = clap::ValueHint::FilePath)]
+    pub api_token: Option<String>,
 }
 
 impl Api {
     fn read(&self, desk: &Desk<'_>) -> Result<Option<NewApi>, Refused> {
-        let Some((url, file)) = self.api_url.as_ref().zip(self.api_token_file.as_ref()) else {
+        let Some((url, token)) = self.api_url.as_ref().zip(self.api_token.as_ref()) else {
             return Ok(None);
         };
         Ok(Some(NewApi {
             url: url.trim().trim_end_matches('/').to_owned(),
-            token: Token::new((desk.secret)(file)?.trim()),
+            token: Token::new((desk.secret)(token)?.trim()),
         }))
     }
 }
@@ -100,7 +100,7 @@ impl Api {
 /// With a shop it is a storefront, and without one a payment provider. The secret proves these shops, and no other: a
 /// delivery that is signed with it and names another shop is refused. All processes know it within a second. SECRETS_KEY
 /// must be set, for a command and for the service; the secrets are encrypted with it.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Add {
     /// A name of lower-case letters, digits and hyphens, such as shop-b. It is never changed
     pub name: String,
@@ -124,15 +124,16 @@ pub struct Add {
     /// The shop has a connection already and moves to this one. Both are accepted until the former is removed
     #[arg(long)]
     pub moves: bool,
-    /// The file with the signing secret; - reads it from the input
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub secret_file: String,
+    /// The signing secret, as the provider shows it. A command reads it from this file; - is the input
+    #[arg(long = "secret-file", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub secret: String,
     #[command(flatten)]
     pub api: Api,
 }
 
 impl Deed for Add {
     const ABOUT: About = About::new("connections add", Role::Owner, "Add a connection")
+        .like("NAME --provider PROVIDER --shop DOMAIN --secret-file FILE")
         .asks("Add a connection", "Add it")
         .undone_by("connections remove");
     const SAYS: &'static [&'static str] = &[ADDED];
@@ -147,7 +148,7 @@ impl Deed for Add {
             account: self.account,
             payments: self.payments,
             changes: self.changes.into(),
-            secret: (desk.secret)(&self.secret_file)?,
+            secret: (desk.secret)(&self.secret)?,
             api: self.api.read(desk)?,
             moves: self.moves,
         };
@@ -219,6 +220,7 @@ pub struct Change {
 impl Deed for Change {
     const ABOUT: About = About::new("connections change", Role::Owner, "Change")
         .of("name")
+        .like("--display-name NAME")
         .asks("Change this connection?", "Change it")
         .takes_empty_texts();
     const SAYS: &'static [&'static str] = &[CHANGED];
@@ -254,7 +256,7 @@ impl Deed for Change {
         if changes.is_empty() {
             let why =
                 "what is to be changed? Give at least one value; an empty text takes a value away";
-            return Err(Refused::Wrong(why.to_owned()));
+            return Err(Refused::Changed(page(&name), why.to_owned()));
         }
         flow::change(desk.site.db, desk.by, &name, &changes).await?;
         let shown = find(&desk.site, &name).await?;
@@ -281,13 +283,13 @@ async fn look(site: &Site<'_>, name: &str) -> Result<Looked, Refused> {
 /// Give a connection another secret or API
 ///
 /// The present secret is accepted for three days more, as long as providers repeat a delivery.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Rotate {
     /// The name, from `waybill connections list`
     pub name: String,
-    /// The file with the new signing secret; - reads it from the input
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub secret_file: Option<String>,
+    /// The new signing secret, as the provider shows it. A command reads it from this file; - is the input
+    #[arg(long = "secret-file", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub secret: Option<String>,
     #[command(flatten)]
     pub api: Api,
     /// How long the former secret is accepted too: 1h, 2d, .. With 0s it ends at once
@@ -298,6 +300,7 @@ pub struct Rotate {
 impl Deed for Rotate {
     const ABOUT: About = About::new("connections rotate", Role::Owner, "Another secret")
         .of("name")
+        .like("--secret-file FILE")
         .asks(
             "Give this connection another secret?",
             "Give it this secret",
@@ -310,9 +313,9 @@ impl Deed for Rotate {
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let sealing = Sealing::of(desk)?;
-        let file = self.secret_file.as_deref();
+        let secret = self.secret.as_deref();
         let rotation = Rotation {
-            secret: file.map(|file| (desk.secret)(file)).transpose()?,
+            secret: secret.map(|it| (desk.secret)(it)).transpose()?,
             api: self.api.read(desk)?,
             overlap: self.overlap,
         };
@@ -344,8 +347,13 @@ pub struct Pause {
 impl Deed for Pause {
     const ABOUT: About = About::new("connections pause", Role::Operator, "Pause")
         .of("name")
+        .asks("Pause this connection?", "Pause it")
         .undone_by("connections resume");
     const SAYS: &'static [&'static str] = &[BEGUN];
+
+    async fn look(site: &Site<'_>, target: &str) -> Result<Looked, Refused> {
+        look(site, target).await
+    }
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         if !connections::is_standing(desk.site.db, &self.name).await? {
@@ -404,7 +412,10 @@ impl Deed for Remove {
         match flow::remove(desk.site.db, desk.by, &name).await {
             Ok(()) => Ok(Done::new(REMOVED, list, json!({"name": name}))),
             // Sent again, it is still so that the connection is removed.
-            Err(why @ flow::Refused::Unknown) => Err(Refused::Changed(list, why.to_string())),
+            Err(why @ flow::Refused::Unknown) => Ok(Done {
+                failed: Some(why.to_string()),
+                ..Done::new(REMOVED, list, json!({"name": name}))
+            }),
             Err(why) => Err(why.into()),
         }
     }

@@ -6,10 +6,12 @@ use domain::api_key::Role;
 use domain::event::Pattern;
 use domain::time::Timestamp;
 use operators::endpoints::{self as flow, Change, NOT_SENT, Outcome, Seen, Tested, WantedEndpoint};
+use platform::clock::Clock;
 use platform::zone;
 use serde_json::json;
 use store::broker;
 use store::endpoints;
+use store::sql::Db;
 use uuid::Uuid;
 
 use super::{About, CHANGED, Deed, Desk, Done, Looked, Refused, SHOWN, Secret, Site};
@@ -48,10 +50,7 @@ pub fn refused(id: Uuid) -> impl FnOnce(flow::Refused) -> Refused {
         }
         flow::Refused::Changed => Refused::Changed(page(id), refused.to_string()),
         flow::Refused::Database(error) => error.into(),
-        flow::Refused::Address(_) | flow::Refused::TooLong | flow::Refused::Overlap => {
-            Refused::Wrong(refused.to_string())
-        }
-        refused => Refused::Impossible(refused.to_string()),
+        refused => Refused::Wrong(refused.to_string()),
     }
 }
 
@@ -75,9 +74,10 @@ pub struct Add {
 
 impl Deed for Add {
     const ABOUT: About = About::new("endpoints add", Role::Operator, "Add an endpoint")
+        .like("URL --type PATTERN")
         .asks("Add an endpoint", "Add it")
         .undone_by("endpoints remove");
-    const SAYS: &'static [&'static str] = &[ADDED, SHOWN];
+    const SAYS: &'static [&'static str] = &[ADDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (db, id) = (desk.site.db, desk.id);
@@ -132,35 +132,38 @@ pub struct Test {
 impl Deed for Test {
     const ABOUT: About = About::new("endpoints test", Role::Operator, "Test")
         .of("id")
-        .meanwhile("A worker sends it; the answer comes within 20 s");
+        .slow();
     const SAYS: &'static [&'static str] = &[ACCEPTED, NOT_ACCEPTED, NOT_KNOWN];
 
-    /// It changes nothing of the endpoint, so the audit has no entry.
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
-        let (db, id) = (desk.site.db, self.id);
-        let tested = flow::test(db, desk.clock, id, desk.patience).await;
-        let Tested { id: job, outcome } = tested.map_err(refused(id))?;
-        let json = json!({"id": job, "accepted": outcome.accepted(), "error": outcome.error()});
-        // The page of the job has the reason.
-        let (says, page, failed) = match outcome {
-            Outcome::Accepted => (ACCEPTED, page(id), None),
-            Outcome::NotAccepted(why) => (
-                NOT_ACCEPTED,
-                shown::job(job),
-                Some(format!("the endpoint did not accept the test event: {why}")),
-            ),
-            Outcome::Unknown => (
-                NOT_KNOWN,
-                shown::job(job),
-                Some(format!("{NOT_SENT}; `waybill jobs show {job}` says more")),
-            ),
-        };
-        let done = Done::new(says, page, json);
-        Ok(Done {
-            failed,
-            ..done.text(format!("The endpoint accepted the test event {job}.\n"))
-        })
+        test(desk.site.db, desk.clock, self.id, desk.patience).await
     }
+}
+
+/// It changes nothing of the endpoint, so the audit has no entry.
+pub async fn test(db: &Db, clock: &Clock, id: Uuid, patience: Duration) -> Result<Done, Refused> {
+    let tested = flow::test(db, clock, id, patience).await;
+    let Tested { id: job, outcome } = tested.map_err(refused(id))?;
+    let json = json!({"id": job, "accepted": outcome.accepted(), "error": outcome.error()});
+    // The page of the job has the reason.
+    let (says, page, failed) = match outcome {
+        Outcome::Accepted => (ACCEPTED, page(id), None),
+        Outcome::NotAccepted(why) => (
+            NOT_ACCEPTED,
+            shown::job(job),
+            Some(format!("the endpoint did not accept the test event: {why}")),
+        ),
+        Outcome::Unknown => (
+            NOT_KNOWN,
+            shown::job(job),
+            Some(format!("{NOT_SENT}; `waybill jobs show {job}` says more")),
+        ),
+    };
+    let done = Done::new(says, page, json);
+    Ok(Done {
+        failed,
+        ..done.text(format!("The endpoint accepted the test event {job}.\n"))
+    })
 }
 
 /// Send no events to an endpoint until it is resumed
@@ -242,10 +245,10 @@ impl Deed for Remove {
                 json!({"id": id}),
             )),
             // Sent again, it is still so that the endpoint is removed.
-            Err(why @ flow::Refused::Unknown) => {
-                let why = refused(id)(why).to_string();
-                Err(Refused::Changed("/endpoints".to_owned(), why))
-            }
+            Err(why @ flow::Refused::Unknown) => Ok(Done {
+                failed: Some(refused(id)(why).to_string()),
+                ..Done::new(REMOVED, "/endpoints".to_owned(), json!({"id": id}))
+            }),
             Err(why) => Err(refused(id)(why)),
         }
     }
@@ -282,8 +285,10 @@ pub struct Rotate {
 }
 
 impl Deed for Rotate {
-    const ABOUT: About = About::new("endpoints rotate", Role::Operator, "Another secret").of("id");
-    const SAYS: &'static [&'static str] = &[ROTATED, SHOWN];
+    const ABOUT: About = About::new("endpoints rotate", Role::Operator, "Another secret")
+        .of("id")
+        .of_seen();
+    const SAYS: &'static [&'static str] = &[ROTATED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (id, db) = (self.id, desk.site.db);

@@ -46,9 +46,10 @@ fn page(id: Uuid) -> String {
 
 impl Deed for Create {
     const ABOUT: About = About::new("keys create", Role::Owner, "Make a key")
+        .like("NAME --scope SCOPE")
         .asks("Make a key", "Make it")
         .undone_by("keys revoke");
-    const SAYS: &'static [&'static str] = &[CREATED, SHOWN];
+    const SAYS: &'static [&'static str] = &[CREATED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let (db, id, now) = (desk.site.db, desk.id, desk.by.now);
@@ -71,7 +72,7 @@ impl Deed for Create {
             Err(flow::Refused::Database(_)) if is_there().await? => return Ok(shown_before()),
             Err(flow::Refused::Database(error)) => return Err(error.into()),
             Err(why @ flow::Refused::Checkout) => {
-                return Err(Refused::Wrong(format!("{why}: --shop checkout")));
+                return Err(Refused::Wrong(why.to_string()).option("--shop checkout"));
             }
             Err(why) => return Err(Refused::Wrong(why.to_string())),
         };
@@ -107,7 +108,8 @@ impl Deed for Create {
 
 /// Revoke a key at once and for good
 ///
-/// It opens nothing any more from then on. Whoever signed in to the console with it is signed out.
+/// It opens nothing any more from then on. Whoever signed in to the console with it is signed out, also you if it
+/// is yours.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Revoke {
     /// The id of the key, from `waybill keys list`, or its name

@@ -83,6 +83,7 @@ impl From<flow::Refused> for Refused {
 
 impl Deed for Grant {
     const ABOUT: About = About::new("licenses grant", Role::Operator, "Grant a licence")
+        .like("--user LOGIN --tier TIER --days DAYS")
         .asks("Grant a licence", "Grant it")
         .undone_by("licenses revoke");
     const SAYS: &'static [&'static str] = &[GRANTED];

@@ -4,7 +4,7 @@
 //! a line in the commands and a line in the console's table of writes.
 //!
 //! The first paragraph of a deed's comment says what it does: it is the help of the command, and stands beside the
-//! button. The others are the rest of the help, and of the question.
+//! button. The others are the rest of the help; the console shows them where it asks, or beside the button as well.
 
 use std::future::{Future, ready};
 use std::time::Duration;
@@ -64,18 +64,22 @@ pub trait Deed: Args + Send + Sync + Sized + 'static {
 pub struct About {
     /// The words of its command after `waybill`: what it is done to, and what is done.
     pub command: &'static str,
-    /// The argument that says which one it is done to.
+    /// What its address names: the argument of this name, or the id of a pause.
     pub target: Option<&'static str>,
     pub role: Role,
     /// What its button says.
     pub button: &'static str,
+    /// What may stand after the command and what it names, as an example.
+    pub example: &'static str,
+    /// A form must say which secret its page showed, so that each is replaced once.
+    pub is_of_seen: bool,
     /// What the console asks before. `None`: the button does it at once.
     pub question: Option<Question>,
     pub undo: Undo,
     /// What an empty field of its form means.
     pub empty: Empty,
-    /// What is said on a terminal while it goes on, where that takes long.
-    pub meanwhile: Option<&'static str>,
+    /// It takes long.
+    pub is_slow: bool,
 }
 
 impl About {
@@ -83,18 +87,30 @@ impl About {
         About {
             command,
             target: None,
+            example: "",
+            is_of_seen: false,
             role,
             button,
             question: None,
             undo: Undo::Needless,
             empty: Empty::LeftOut,
-            meanwhile: None,
+            is_slow: false,
         }
     }
 
     /// It is done to the one that this argument names.
     const fn of(mut self, target: &'static str) -> Self {
         self.target = Some(target);
+        self
+    }
+
+    const fn like(mut self, example: &'static str) -> Self {
+        self.example = example;
+        self
+    }
+
+    const fn of_seen(mut self) -> Self {
+        self.is_of_seen = true;
         self
     }
 
@@ -116,8 +132,8 @@ impl About {
         self
     }
 
-    const fn meanwhile(mut self, said: &'static str) -> Self {
-        self.meanwhile = Some(said);
+    const fn slow(mut self) -> Self {
+        self.is_slow = true;
         self
     }
 
@@ -153,6 +169,8 @@ pub struct Typed {
     pub name: &'static str,
     pub label: &'static str,
     pub help: &'static str,
+    /// The kind of the input: `email`, ..
+    pub kind: &'static str,
 }
 
 /// Nothing was done, because it was so before.
@@ -312,6 +330,13 @@ impl Done {
     }
 }
 
+impl Refused {
+    /// On a command line this option helps.
+    fn option(self, option: impl Into<String>) -> Self {
+        Refused::Option(Box::new(self), option.into())
+    }
+}
+
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
@@ -324,6 +349,9 @@ pub enum Refused {
     /// It is not possible now.
     #[error("{0}")]
     Impossible(String),
+    /// It is refused, and a command is told which option helps.
+    #[error("{0}: {1}")]
+    Option(Box<Refused>, String),
     /// It is not any more as it was, so there is nothing to do: the page of the console that shows how it is, and why.
     #[error("{1}")]
     Changed(String, String),

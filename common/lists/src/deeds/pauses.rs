@@ -87,6 +87,7 @@ fn page(id: Uuid) -> String {
 
 impl Deed for Begin {
     const ABOUT: About = About::new("pauses begin", Role::Operator, "Pause something")
+        .like("queue|provider|shop|condition NAME --for 1h")
         .asks("Pause something", "Pause it")
         .undone_by("pauses end");
     const SAYS: &'static [&'static str] = &[BEGUN];
@@ -101,6 +102,9 @@ impl Deed for Begin {
 pub struct End {
     #[command(flatten)]
     pub what: Paused,
+    /// The pause whose page shows what came of it. The list does without one.
+    #[arg(skip)]
+    pub pause: Option<Uuid>,
 }
 
 impl Deed for End {
@@ -110,6 +114,7 @@ impl Deed for End {
     const SAYS: &'static [&'static str] = &[ENDED];
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
-        end(desk, &self.what.target()?, "/pauses".to_owned()).await
+        let page = self.pause.map_or("/pauses".to_owned(), page);
+        end(desk, &self.what.target()?, page).await
     }
 }

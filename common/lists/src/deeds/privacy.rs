@@ -50,14 +50,13 @@ fn refused(id: Uuid) -> impl FnOnce(ActionRefused) -> Refused {
 /// Enter a customer's request by hand, when the customer has written to you instead of asking in the shop
 ///
 /// It is carried out like a request that the storefront passes on, and must be done within 30 days from now. Make sure
-/// first that it is the customer who has written. An e-mail address is typed in, and stands in no list of processes and in
-/// no history.
+/// first that it is the customer who has written.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Request {
     /// The shop's domain
     #[arg(long, value_name = "DOMAIN")]
     pub shop: String,
-    /// The customer's id at the storefront. Without it the e-mail address is asked for
+    /// The customer's id at the storefront. Without it the e-mail address says who it is
     #[arg(long, value_name = "ID")]
     pub customer: Option<i64>,
     /// Erase the customer's data, and not export it
@@ -70,12 +69,14 @@ pub struct Request {
 
 impl Deed for Request {
     const ABOUT: About = About::new("privacy request", Role::Privacy, "Enter a request")
+        .like("--shop SHOP --customer ID")
         .asks("Enter a privacy request", "Enter it");
     const SAYS: &'static [&'static str] = &[ENTERED];
     const TYPED: Option<Typed> = Some(Typed {
         name: "email",
         label: "The customer's e-mail address",
         help: "It is kept with the request alone, and shown on no page.",
+        kind: "email",
     });
 
     fn needs_typed(&self) -> bool {
@@ -105,9 +106,10 @@ impl Deed for Request {
         match flow::enter(place, desk.clock, desk.by, asked).await {
             Ok((id, is_new)) => Ok(received(if is_new { ENTERED } else { CHANGED }, id)),
             Err(NotEntered::Database(error)) => Err(error.into()),
-            Err(why @ NotEntered::NothingKnown(..)) => Err(Refused::Impossible(format!(
-                "{why}. To enter the request nevertheless, add --yes"
-            ))),
+            Err(why @ NotEntered::NothingKnown(..)) => {
+                let why = Refused::Impossible(why.to_string());
+                Err(why.option("to enter the request nevertheless, add --yes"))
+            }
             Err(why) => Err(Refused::Impossible(why.to_string())),
         }
     }
@@ -164,7 +166,7 @@ impl Deed for Cancel {
     }
 }
 
-/// Let an erasure run that waits for it: its body came before, or its shop is in use
+/// Let an erasure run that waits for a decision: its body came before, or its shop is in use
 ///
 /// What it names is then erased for good: of a shop all that was there when the request came. Ask the storefront first
 /// whether it is meant. The deadline of the request still applies. To prevent the erasure for good, cancel it.
@@ -256,9 +258,10 @@ impl Deed for Decide {
             is_all: self.exclude_rest,
         };
         if said == Decided::default() {
-            return Err(Refused::Impossible(format!(
-                "say of at least one whether it is the same person: --include, --exclude, --include-order, \
-                 --exclude-order, or --exclude-rest; `waybill privacy show {id}` lists whom it may mean"
+            let why = "say of at least one whether it is the same person".to_owned();
+            return Err(Refused::Impossible(why).option(format!(
+                "--include, --exclude, --include-order, --exclude-order, or --exclude-rest; `waybill privacy show {id}` \
+                 lists whom it may mean"
             )));
         }
         let contradicted = said.customers.intersection(&said.other_customers);

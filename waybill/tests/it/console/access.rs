@@ -602,7 +602,7 @@ async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_
         );
     }
     let revoke = format!("/keys/{id}/revoke");
-    let fields = [("token", token.as_str())];
+    let fields = [("token", token.as_str()), ("id", id.as_str())];
     let answer = session.send(console.post(&revoke, &fields)).await;
     assert_eq!(
         answer.headers()["location"],

@@ -165,8 +165,10 @@ async fn whom_a_request_means_is_decided_on_its_page() {
         "{page}"
     );
     let to = format!("/privacy/{id}/decide");
+    let form = id.to_string();
     let decide = async |fields: &[(&str, &str)]| {
-        let fields = [&[("token", token.as_str())], fields].concat();
+        let own = [("token", token.as_str()), ("id", form.as_str())];
+        let fields = [&own, fields].concat();
         session.send(console.post(&to, &fields)).await
     };
     assert_eq!(
@@ -255,8 +257,10 @@ async fn a_licence_is_granted_suspended_and_revoked_and_no_login_is_shown() {
     let page = console.shown(&session, "/licenses/grant").await;
     let (_, rest) = page.split_once("name=\"now\" value=\"").unwrap();
     let now = rest.split('"').next().unwrap().to_owned();
+    let form = service.clock().id().to_string();
     let send = async |path: &str, fields: &[(&str, &str)]| {
-        let fields = [&[("token", token.as_str())], fields].concat();
+        let own = [("token", token.as_str()), ("id", form.as_str())];
+        let fields = [&own, fields].concat();
         let answer = session.send(console.post(path, &fields)).await;
         let led = answer.headers().get("location").cloned();
         let led = led.map(|led| led.to_str().unwrap().to_owned());

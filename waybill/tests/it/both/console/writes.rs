@@ -508,6 +508,7 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
         let at = case.at();
         let needed = table.iter().find(|(path, _)| *path == case.path).unwrap().1;
         let before = state(&service).await;
+        let id = service.clock().id().to_string();
         let send = async |session: Option<&Session>, token: &str, origin: Option<&str>| {
             let mut fields: Vec<(&str, &str)> = case
                 .fields
@@ -515,6 +516,9 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
                 .map(|(name, value)| (*name, value.as_str()))
                 .collect();
             fields.push(("token", token));
+            if !fields.iter().any(|(name, _)| *name == "id") {
+                fields.push(("id", &id));
+            }
             let mut request = reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .build()
