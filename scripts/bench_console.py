@@ -266,6 +266,7 @@ def pages(rows: Rows):
         "/keys/{id}": [f"/keys/{one(11)}"],
         "/keys/{id}/revoke": [f"/keys/{one(11)}/revoke"],
         "/licenses": ["/licenses"],
+        "/attention": ["/attention"],
         "/orgs": ["/orgs"],
         "/licenses/grant": ["/licenses/grant"],
         "/licenses/{id}": [f"/licenses/{one(9)}"],

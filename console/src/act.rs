@@ -204,10 +204,6 @@ pub mod said {
     pub const CHANGED: Sentence = Sentence("changed", deeds::CHANGED);
     pub const SHOWN: Sentence = Sentence("shown", deeds::SHOWN);
 
-    pub const RUN_NOW: Sentence = Sentence(
-        "run-now",
-        "The job was made due, and workers were notified.",
-    );
     pub const REQUEUED: Sentence = Sentence(
         "requeued",
         "The job was made ready with its full number of tries, and workers were notified.",
@@ -239,7 +235,6 @@ pub mod said {
     pub const ALL: &[Sentence] = &[
         CHANGED,
         SHOWN,
-        RUN_NOW,
         REQUEUED,
         DISCARDED,
         CONFIRMED,

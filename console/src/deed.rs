@@ -204,6 +204,7 @@ pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Respo
         by: write.by(),
         clock: &parts.clock,
         bus: Some(&parts.bus),
+        heard: "workers are notified at once",
         id,
         asked_at,
         seen,

@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 4] = [
         "Needs me",
         &[
             ("/", "Needs me now"),
+            ("/attention", "Conditions"),
             ("/failing", "Failing jobs"),
             ("/dead", "Dead jobs"),
             ("/refused", "Refused"),

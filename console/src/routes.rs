@@ -29,8 +29,9 @@ use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE, SignInPage};
 use crate::identity;
 use crate::pages::{
-    self, charts, connections, customers, dead, deliveries, endpoints, job, keys, licenses, list,
-    live, now, operations, orders, pauses, payments, privacy, reconcile, search, subscriptions,
+    self, attention, charts, connections, customers, dead, deliveries, endpoints, job, keys,
+    licenses, list, live, now, operations, orders, pauses, payments, privacy, reconcile, search,
+    subscriptions,
 };
 use crate::writes;
 
@@ -55,6 +56,7 @@ const FILES: [&str; 2] = ["/console.css", "/console.js"];
 pub fn router(console: Arc<Console>) -> Router {
     Router::new()
         .route("/", page(now::show))
+        .route("/attention", page(attention::list))
         .route("/deliveries", page(deliveries::list))
         .route("/live", page(live::show))
         .route(LIVE_EVENTS, page(live::events))

@@ -9,8 +9,8 @@ use axum::routing::post;
 use domain::api_key::Role;
 use lists::deeds::{
     Deed, attention as of_attention, connections as of_connections, endpoints as of_endpoints,
-    keys as of_keys, licenses as of_licenses, operations as of_operations, pauses as of_pauses,
-    privacy as of_privacy,
+    jobs as of_jobs, keys as of_keys, licenses as of_licenses, operations as of_operations,
+    pauses as of_pauses, privacy as of_privacy,
 };
 
 use crate::Console;
@@ -36,7 +36,7 @@ pub fn table() -> Writes {
         sentences: said.map(|it| (it.0.to_owned(), it.1)).collect(),
         ..Writes::default()
     }
-    .add("/jobs/{id}/run-now", job::run_now)
+    .deed::<of_jobs::RunNow>()
     .add("/jobs/{id}/requeue", job::requeue)
     .add("/jobs/{id}/discard", job::discard)
     .add("/jobs/{id}/field", body::field)

@@ -15,6 +15,7 @@ use serde::Serialize;
 use store::sql::{self, Db};
 
 pub mod age;
+pub mod attention;
 pub mod audit;
 pub mod deeds;
 pub mod events;

@@ -5,20 +5,20 @@ use domain::api_key::Role;
 use domain::job::{JobId, State};
 use domain::time::Timestamp;
 use domain::trace::TraceId;
-use operators::advice;
 use operators::jobs::{self as flow, as_ended};
 use process::Parts;
 use store::jobs::operate::{self, Action};
-use store::jobs::run_now::{self, NotMadeDue};
 use store::story;
 use store::{events, jobs, traces};
 
 use crate::access::{Operator, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Look, Question, said};
+use crate::deed;
 use crate::error::Error;
 use crate::listing::Table;
 use crate::pages::body::Body;
 use crate::pages::object::{self, Object};
+use lists::deeds::jobs::RunNow;
 use lists::shown::{self, Cell};
 
 /// How many jobs and events of one trace are shown.
@@ -154,11 +154,10 @@ fn acts(visit: &Visit<Reader>, job: &jobs::Summary) -> Vec<Act> {
                 format!("waybill dead discard {id}"),
             ),
         ],
-        "ready" => vec![does(
-            "Run it now instead of at its time. Its tries count on.",
-            "Run now",
-            "run-now",
-            format!("waybill jobs run-now {id}"),
+        "ready" => vec![deed::act::<RunNow, _>(
+            visit,
+            &id.to_string(),
+            Some(seen(job).0),
         )],
         _ if is_requeued(job) => vec![does(
             "Requeue it. What is known already is not done twice.",
@@ -185,26 +184,6 @@ fn commands(job: &jobs::Summary) -> Vec<(&'static str, String)> {
         )],
         _ => vec![("Show it", format!("waybill jobs show {id}"))],
     }
-}
-
-pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
-    let (id, seen) = (write.id()?, Timestamp(write.fields.read("seen")?));
-    let (db, bus) = (&write.parts().db, &write.parts().bus);
-    let page = shown::job(id);
-    let made = run_now::run_now(db, write.by(), id, Some(seen), bus.is_up()).await;
-    match made {
-        Ok(made) => flow::notify_of(db, bus, made.queue, &made.kind, &[made.id]).await?,
-        Err(NotMadeDue::Database(error)) => return Err(error.into()),
-        Err(NotMadeDue::Unknown(_)) => return Err(Error::Unknown("job")),
-        Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, said::CHANGED)),
-        Err(refused) => {
-            return Err(Error::Refused(format!(
-                "This job is not run now: {}.",
-                advice::with(&refused)
-            )));
-        }
-    }
-    Ok(act::see(&page, said::RUN_NOW))
 }
 
 pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {

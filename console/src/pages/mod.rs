@@ -9,6 +9,7 @@ use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::listing;
 
+pub mod attention;
 pub mod body;
 pub mod charts;
 pub mod connections;

@@ -14,6 +14,7 @@ use store::sql::Db;
 
 use crate::commands::connections::secret_of;
 use crate::commands::misused;
+use crate::commands::operation::Notifier;
 use crate::commands::operator::Operator;
 use crate::table;
 
@@ -40,6 +41,11 @@ impl<D: Deed> Do<D> {
             terminal::err(&format!("{}: ", wanted.label));
             std::io::stdin().read_line(&mut typed)?;
         }
+        let notifier = if D::ABOUT.notifies {
+            Some(Notifier::open(settings).await?)
+        } else {
+            None
+        };
         let desk = Desk {
             site: Site {
                 db,
@@ -48,7 +54,8 @@ impl<D: Deed> Do<D> {
             },
             by: author.by(now),
             clock: &clock,
-            bus: None,
+            bus: notifier.as_ref().and_then(Notifier::reached),
+            heard: notifier.as_ref().map_or("", |it| it.reach.description()),
             id: clock.id(),
             asked_at: now,
             seen: None,
@@ -64,8 +71,11 @@ impl<D: Deed> Do<D> {
                 })
             },
         };
-        let done = self.deed.run(&desk).await.map_err(failed)?;
-        show(done, self.json)
+        let done = self.deed.run(&desk).await;
+        if let Some(notifier) = notifier {
+            notifier.close(db).await;
+        }
+        show(done.map_err(failed)?, self.json)
     }
 }
 

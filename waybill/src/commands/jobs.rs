@@ -1,7 +1,7 @@
 //! `waybill jobs` shows jobs, their states and their attempts, makes waiting jobs due, and processes
 //! finished deliveries again.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use config::Settings;
 use domain::job::{JobId, State};
 use operators::fields::{self, Reason};
@@ -10,15 +10,17 @@ use platform::zone;
 use store::job_attempts::Attempt;
 use store::jobs::ended;
 use store::jobs::operate::Action;
-use store::jobs::{self, Summary, run_now};
+use store::jobs::{self, Summary};
 use store::sql::Db;
 use store::story;
 
-use crate::commands::operation::{self, FoundJobs, How, Notifier, nothing_named};
+use crate::commands::deed::Do;
+use crate::commands::operation::{self, FoundJobs, How, nothing_named};
 use crate::commands::operator::Operator;
 use crate::commands::{dead, with_database};
 use crate::table::{self, Listed, One, Table, or_none};
 use lists::age::{self, Moment};
+use lists::deeds::jobs::RunNow;
 use lists::jobs::{FailingJobs, Jobs};
 use lists::words;
 
@@ -34,12 +36,7 @@ pub enum Command {
     /// the first of them and the last 20. For a dead job `waybill dead show` also shows the body,
     /// without personal data.
     Show(One),
-    /// Make a job that waits due now, after you have fixed the cause
-    ///
-    /// Its tries count on, and what a call checks before it asks a provider is checked as always.
-    /// A job that has ended, that may be running at this moment, or that was deferred on purpose
-    /// stays as it is.
-    RunNow(RunNow),
+    RunNow(Do<RunNow>),
     /// Process finished deliveries again, as long as their bodies are kept
     ///
     /// Use this if orders or payments are lost or wrong in the database: after a backup was
@@ -66,17 +63,6 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
-}
-
-#[derive(clap::Args)]
-pub struct RunNow {
-    #[arg(value_parser = words::id)]
-    id: JobId,
-    #[command(flatten)]
-    operator: Operator,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -112,7 +98,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::List(listed) => listed.print(db, &Jobs).await,
         Command::Failing(listed) => listed.print(db, &FailingJobs).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
-        Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
+        Command::RunNow(deed) => deed.run(settings, db).await,
         Command::Requeue(requeue) => again(settings, db, &requeue).await,
         Command::Field {
             id,
@@ -148,32 +134,6 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
         Some(history) => table::print(&format!("\n{history}")),
         None => Ok(()),
     }
-}
-
-async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()> {
-    let author = arguments.operator.author(settings, db).await?;
-    let notifier = Notifier::open(settings).await?;
-    let (is_reached, reach) = (notifier.is_reached(), notifier.reach);
-    let by = author.by(Clock::system().now());
-    let made = run_now::run_now(db, by, arguments.id, None, is_reached).await;
-    let notified = match &made {
-        Ok(made) => {
-            notifier
-                .notify_of(db, made.queue, &made.kind, &[made.id])
-                .await
-        }
-        Err(_) => Ok(()),
-    };
-    notifier.close(db).await;
-    let made = made.with_context(|| format!("job {} is not run now", arguments.id))?;
-    notified?;
-    if arguments.json {
-        return table::print_json(&made);
-    }
-    let (id, how) = (made.id, reach.description());
-    table::print(&format!(
-        "Job {id} is due now; {how}.\nSee what becomes of it: waybill jobs show {id}\n"
-    ))
 }
 
 async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {

@@ -29,7 +29,7 @@ impl Deed for Acknowledge {
 
     async fn run(self, desk: &Desk<'_>) -> Result<Done, Refused> {
         let name = self.name.into_str();
-        let page = "/".to_owned();
+        let page = "/attention".to_owned();
         // What began after the page was shown, nobody has seen there.
         let (db, until) = (desk.site.db, desk.asked_at);
         if !flow::acknowledge(db, desk.by, self.name, until).await? {

@@ -29,6 +29,7 @@ use crate::shown::Cell;
 pub mod attention;
 pub mod connections;
 pub mod endpoints;
+pub mod jobs;
 pub mod keys;
 pub mod licenses;
 pub mod operations;
@@ -71,8 +72,10 @@ pub struct About {
     pub button: &'static str,
     /// What may stand after the command and what it names, as an example.
     pub example: &'static str,
-    /// A form must say which secret its page showed, so that each is replaced once.
+    /// A form must say what its page showed of it, and nothing is done to what has changed since.
     pub is_of_seen: bool,
+    /// Workers are to hear of it at once.
+    pub notifies: bool,
     /// What the console asks before. `None`: the button does it at once.
     pub question: Option<Question>,
     pub undo: Undo,
@@ -89,6 +92,7 @@ impl About {
             target: None,
             example: "",
             is_of_seen: false,
+            notifies: false,
             role,
             button,
             question: None,
@@ -111,6 +115,11 @@ impl About {
 
     const fn of_seen(mut self) -> Self {
         self.is_of_seen = true;
+        self
+    }
+
+    const fn notifies(mut self) -> Self {
+        self.notifies = true;
         self
     }
 
@@ -270,6 +279,8 @@ pub struct Desk<'a> {
     pub clock: &'a Clock,
     /// Without a bus the workers' sweep finds what is made.
     pub bus: Option<&'a Bus>,
+    /// How workers hear of it, as the end of a sentence.
+    pub heard: &'static str,
     /// The id of what is made. A form brings it, so that sending it again makes no second one.
     pub id: Uuid,
     /// When the form was made. Days are counted from then, however often it is sent.

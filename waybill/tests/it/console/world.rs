@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::api_key::Role;
+use domain::attention::{Condition, State};
 use domain::license::Tier;
 use domain::pause::{Provider, Target};
 use operators::endpoints::WantedEndpoint;
@@ -10,10 +11,10 @@ use operators::licenses::{self, To, Wanted, When};
 use operators::{operations, pauses};
 use sandbox::sample;
 use serde_json::json;
-use store::api_keys;
 use store::audit::By;
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
+use store::{api_keys, attention};
 use uuid::Uuid;
 
 use crate::support::browser::Browser;
@@ -134,6 +135,13 @@ pub async fn make(service: &Service) {
         .execute()
         .await
         .unwrap();
+    }
+    for (condition, about) in [
+        (Condition::JobsDead, "orders/create"),
+        (Condition::NothingCame, "storefront another-shop.example"),
+    ] {
+        let begun = attention::insert(&mut tx, condition, about, State::Begun, now);
+        assert!(begun.await.unwrap());
     }
     tx.commit().await.unwrap();
     let forged = storefront("orders/create", "{}").header(

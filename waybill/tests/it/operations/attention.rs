@@ -13,7 +13,7 @@ use uuid::Uuid;
 use workers::attention::Watch;
 
 use crate::support::job;
-use crate::support::operator::{json, refused, said};
+use crate::support::operator::{items, refused, said};
 use crate::support::smtp::{Received, Reply, SmtpServer};
 use crate::support::{Options, START, Service, service};
 
@@ -89,7 +89,7 @@ async fn nobody_is_notified_of_what_is_silenced_or_acknowledged_before_it_is_ove
     said(&service, &acknowledge).await;
     let (_, again) = refused(&service, &acknowledge).await;
     assert!(again.contains("waybill attention list"), "{again}");
-    let listed = json(&service, &["attention", "list"]).await;
+    let listed = items(&service, &["attention", "list"]).await;
     assert_eq!(listed[0]["condition"], "jobs_dead");
     assert_eq!(listed[0]["about"], "refunds/issue");
     assert_eq!(listed[0]["acknowledged_by"], "operator:ann");

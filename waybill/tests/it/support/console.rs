@@ -9,8 +9,9 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 27] = [
+pub const LISTS: [&str; 28] = [
     "/",
+    "/attention",
     "/deliveries",
     "/live",
     "/events",
