@@ -23,7 +23,8 @@ impl List for Conditions {
     const EXTENT: Extent = Extent::Whole;
     const COLUMNS: &'static [Column<Attention>] = &[
         column("Condition", |it| {
-            Cell::link(it.condition.into_str(), it.condition.row().page)
+            let row = it.condition.row();
+            Cell::link(it.condition.into_str(), row.page.to_owned())
         }),
         column("About", |it| Cell::text(it.about.as_str())),
         column("Since", |it| Cell::age(it.since)),

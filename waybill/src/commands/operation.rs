@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use bus::{Bus, MAX_JOBS_PER_MESSAGE};
 use config::database::place;
 use config::{Config, Settings};
-use domain::job::JobId;
+use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
 use operators::jobs::{self as flow, admitted};
 use operators::operations::usual_rate;
@@ -487,6 +487,14 @@ impl Notifier {
     async fn notify(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
         match self.reached() {
             Some(bus) => Ok(flow::notify(db, bus, jobs).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Notifies the workers of jobs of one kind.
+    pub async fn notify_of(&self, db: &Db, queue: Queue, kind: &str, ids: &[JobId]) -> Result<()> {
+        match self.reached() {
+            Some(bus) => Ok(flow::notify_of(db, bus, queue, kind, ids).await?),
             None => Ok(()),
         }
     }
