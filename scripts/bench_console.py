@@ -389,11 +389,11 @@ def main() -> None:
 
     console, deeds = (os.path.join(os.path.dirname(__file__), "..", it) for it in ("console/src", "common/lists/src/deeds"))
     routes = open(os.path.join(console, "routes.rs")).read()
-    asked = "".join(open(os.path.join(deeds, file)).read() for file in os.listdir(deeds))
-    asked = re.findall(r'About::new\(\s*"(\w+) (\w+)",[^;]*?\)(?:\s*\.of\("(\w+)"\))?([^;]*);', asked)
-    asked = {f"/{noun}/{{{target}}}/{word}" if target else f"/{noun}/{word}"
-             for noun, word, target, rest in asked if ".asks(" in rest}
-    routed = asked | set(re.findall(r'\.route\(\s*"([^"]+)",\s*page\(', routes)) | {"/live", "/live/events", "/search"}
+    questions = "".join(open(os.path.join(deeds, file)).read() for file in os.listdir(deeds))
+    questions = re.findall(r'About::new\(\s*"(\w+) (\w+)",[^;]*?\)(?:\s*\.of\("(\w+)"\))?([^;]*);', questions)
+    questions = {f"/{noun}/{{{target}}}/{word}" if target else f"/{noun}/{word}"
+             for noun, word, target, rest in questions if ".asks(" in rest}
+    routed = questions | set(re.findall(r'\.route\(\s*"([^"]+)",\s*page\(', routes)) | {"/live", "/live/events", "/search"}
     rows = Rows(given.jobs)
     if unknown := routed ^ set(pages(rows)):
         sys.exit(f"these pages are not both routed and asked: {sorted(unknown)}")
