@@ -494,9 +494,9 @@ impl Service {
 }
 
 /// How long something may take that takes a moment.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(90);
 
-/// Looks until `condition` holds; fails with its name after half a minute.
+/// Looks until `condition` holds; fails with its name after a minute and a half.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     within(LONGEST, what, condition).await;
 }
