@@ -236,7 +236,7 @@ fn refused(why: Refused) -> Result<Response, Error> {
         Refused::Changed(page, _) => Ok(act::see(&page, said::CHANGED)),
         Refused::Unknown(what, _) => Err(Error::Unknown(what)),
         Refused::Database(error) => Err(error.into()),
-        Refused::Option(why, _) => refused(*why),
+        Refused::Advised(why, _) => refused(*why),
         why => Err(Error::impossible(why)),
     }
 }

@@ -44,9 +44,8 @@ pub enum Values {
 const REPEATED: &str = ". It may be repeated";
 /// The value of a field that is given or not.
 const YES: &str = "yes";
-/// How the name of an option ends that takes a file with a secret, and what its help says of the file at its end.
+/// How the name of an option ends that takes a file with a secret.
 const FILE: &str = "-file";
-const FROM_FILE: &str = ". A command reads it";
 
 /// The fields of a form for these arguments, with what is given of them.
 pub fn fields<'a, T: Args>(given: impl Fn(&str) -> Option<&'a str>) -> Vec<Field> {
@@ -190,10 +189,6 @@ impl Field {
             // What is repeated on a command line stands in one field of a form.
             help: match help.strip_suffix(REPEATED) {
                 Some(help) if is_list => format!("{help}. Several have spaces between them"),
-                _ if values == Values::Secret => {
-                    let of_form = help.split(FROM_FILE).next();
-                    of_form.unwrap_or_default().to_owned()
-                }
                 _ => help,
             },
             value: value.to_owned(),

@@ -209,15 +209,19 @@ fn command(action: Action, filter: &Filter, died_until: Option<Timestamp>) -> St
     words.join(" ")
 }
 
+/// How the button of an action looks.
+fn look(action: Action) -> Look {
+    match action {
+        Action::Requeue => Look::Usual,
+        Action::Discard => Look::Danger,
+    }
+}
+
 fn acts(visit: &Visit<Reader>, filter: &Filter) -> Vec<Act> {
     let query = query(filter);
     let asks = |what, label, action: Action| {
-        let look = match action {
-            Action::Requeue => Look::Usual,
-            Action::Discard => Look::Danger,
-        };
         let button = Button {
-            look,
+            look: look(action),
             ..Button::asks(label, format!("/dead/{action}?{query}"))
         };
         let command = command(action, filter, None);
@@ -268,16 +272,11 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     ]);
     let count = counted(jobs, is_more);
     let noun = if jobs == 1 { "job" } else { "jobs" };
-    let (title, label, look) = match action {
-        Action::Requeue => (
-            format!("Requeue {count} {noun}?"),
-            "Requeue them",
-            Look::Usual,
-        ),
+    let (title, label) = match action {
+        Action::Requeue => (format!("Requeue {count} {noun}?"), "Requeue them"),
         Action::Discard => (
             format!("Discard {count} {noun} for good?"),
             "Discard them for good",
-            Look::Danger,
         ),
     };
     let names = ["Queue", "Kind", "Shop", "Connection", "Part of the error"];
@@ -302,7 +301,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         },
         to: (jobs > 0 || is_more).then(|| format!("/dead/{action}")),
         label,
-        look,
+        look: look(action),
         fields: sent,
         inputs: vec![Input {
             kind: "number",

@@ -102,7 +102,7 @@ pub fn show(done: Done, json: bool) -> Result<()> {
 pub fn failed(why: Refused) -> anyhow::Error {
     match why {
         Refused::Wrong(why) => misused(why),
-        Refused::Option(why, option) => match *why {
+        Refused::Advised(why, option) => match *why {
             Refused::Wrong(why) => misused(format!("{why}: {option}")),
             why => anyhow!("{why}: {option}"),
         },

@@ -78,7 +78,9 @@ pub struct Api {
     /// The address of the provider's API
     #[arg(long, value_name = "URL", requires = "api_token")]
     pub api_url: Option<String>,
-    /// The token of the API, of WooCommerce key:secret. A command reads it from this file
+    /// The token of the API, of WooCommerce key:secret
+    ///
+    /// A command reads it from this file.
     #[arg(long = "api-token-file", value_name = "FILE", requires = "api_url", value_hint = clap::ValueHint::FilePath)]
     pub api_token: Option<String>,
 }
@@ -124,7 +126,9 @@ pub struct Add {
     /// The shop has a connection already and moves to this one. Both are accepted until the former is removed
     #[arg(long)]
     pub moves: bool,
-    /// The signing secret, as the provider shows it. A command reads it from this file; - is the input
+    /// The signing secret, as the provider shows it
+    ///
+    /// A command reads it from this file; - is the input.
     #[arg(long = "secret-file", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub secret: String,
     #[command(flatten)]
@@ -287,7 +291,9 @@ async fn look(site: &Site<'_>, name: &str) -> Result<Looked, Refused> {
 pub struct Rotate {
     /// The name, from `waybill connections list`
     pub name: String,
-    /// The new signing secret, as the provider shows it. A command reads it from this file; - is the input
+    /// The new signing secret, as the provider shows it
+    ///
+    /// A command reads it from this file; - is the input.
     #[arg(long = "secret-file", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub secret: Option<String>,
     #[command(flatten)]

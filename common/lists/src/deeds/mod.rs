@@ -342,9 +342,9 @@ impl Done {
 }
 
 impl Refused {
-    /// On a command line this option helps.
+    /// The same with the option that helps on a command line.
     fn option(self, option: impl Into<String>) -> Self {
-        Refused::Option(Box::new(self), option.into())
+        Refused::Advised(Box::new(self), option.into())
     }
 }
 
@@ -360,9 +360,9 @@ pub enum Refused {
     /// It is not possible now.
     #[error("{0}")]
     Impossible(String),
-    /// It is refused, and a command is told which option helps.
+    /// It is refused for this reason, and on a command line this option helps.
     #[error("{0}: {1}")]
-    Option(Box<Refused>, String),
+    Advised(Box<Refused>, String),
     /// It is not any more as it was, so there is nothing to do: the page of the console that shows how it is, and why.
     #[error("{1}")]
     Changed(String, String),

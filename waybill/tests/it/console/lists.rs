@@ -177,6 +177,11 @@ async fn a_form_asks_for_the_arguments_of_its_command() {
             .chain(own.map(str::to_owned))
             .collect();
         let page = console.shown(&session, path).await;
+        // What takes it back is a command.
+        for back in between(&page, "To take it back: waybill ", ".") {
+            let words: Vec<&str> = back.split(' ').collect();
+            said(&service, &[&words[..], &["--help"]].concat()).await;
+        }
         let fields = between(&page, " id=\"i-", "\"").into_iter();
         let fields: BTreeSet<String> = fields.map(str::to_owned).collect();
         let places: BTreeSet<String> = fields.difference(&expected).cloned().collect();

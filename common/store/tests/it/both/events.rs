@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use futures_util::future::join_all;
 use platform::clock::Clock;
 use store::events::{self, NewEvent};
-use store::sql::{self, Db, Tx, column};
+use store::sql::{Db, Tx, column};
 use store::{broker, endpoints, event_head, leases, migrations};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
@@ -67,17 +67,6 @@ async fn positions(db: &Db) -> Vec<i64> {
     all.all(|row| row.get("position")).await.unwrap()
 }
 
-/// What the database answers, as soon as a busy machine has a connection for it.
-async fn answered<T>(ask: impl AsyncFn() -> sql::Result<T>) -> T {
-    for _ in 0..50 {
-        match ask().await {
-            Err(error) if sql::is_outage(&error) => sleep(Duration::from_millis(100)).await,
-            answer => return answer.unwrap(),
-        }
-    }
-    panic!("the database answers nobody")
-}
-
 /// Somebody who follows events.
 #[derive(Default)]
 struct Reader {
@@ -91,9 +80,8 @@ impl Reader {
     /// Reads what there is, and returns it.
     async fn look(&mut self, db: &Db) -> Vec<i64> {
         let from = self.read.len();
-        let head = answered(async || event_head::newest_after(db, self.position).await).await;
-        let next = answered(async || events::after(db, self.position, head, 1000).await).await;
-        for event in next {
+        let head = event_head::newest_after(db, self.position).await.unwrap();
+        for event in events::after(db, self.position, head, 1000).await.unwrap() {
             assert!(event.position > self.position);
             self.position = event.position;
             self.read.push(event.position);

@@ -73,17 +73,17 @@ impl Own {
     }
 }
 
-/// An open database that has answered. A busy server may need longer for a connection than a statement waits for
-/// one.
+/// An open database with all of its connections. A busy server may need longer for one than a statement waits for it.
 async fn connected(url: &str, connections: u32) -> Db {
     let db = Db::open(url, connections).await.unwrap();
-    for _ in 0..30 {
-        match db.query("select 1 as n").fetch_one().await {
+    let mut open = Vec::new();
+    for _ in 0..30 * connections {
+        match db.begin().await {
             Err(Error::PoolTimedOut) => {}
-            answered => {
-                answered.unwrap();
-                return db;
-            }
+            begun => open.push(begun.unwrap()),
+        }
+        if open.len() == connections as usize {
+            return db;
         }
     }
     panic!("the server does not answer");

@@ -1006,6 +1006,74 @@ async fn an_endpoint_is_added_and_its_secret_is_shown_once_and_in_no_address() {
 }
 
 #[tokio::test]
+async fn what_began_after_the_page_was_shown_is_not_acknowledged_from_it() {
+    let service = service().without_workers().manual_clock();
+    let mut service = service.start().await;
+    let console = service.console().await;
+    let (session, token) = signed_in(&service, &console, Role::Operator).await;
+    let shown = service.clock().now();
+    let late = shown.plus(Duration::from_mins(1));
+    let mut tx = service.db().begin().await.unwrap();
+    for (about, since) in [("seen", shown), ("unseen", late)] {
+        let (condition, state) = (Condition::NothingCame, Attention::Begun);
+        let begun = attention::insert(&mut tx, condition, about, state, since).await;
+        assert!(begun.unwrap());
+    }
+    tx.commit().await.unwrap();
+    service.clock().advance(Duration::from_mins(2));
+    let now = shown.0.to_string();
+    let fields = [("token", token.as_str()), ("now", now.as_str())];
+    let path = "/attention/nothing_came/acknowledge";
+    let answer = session.send(console.post(path, &fields)).await;
+    assert_eq!(
+        answer.headers()["location"],
+        "/attention?done=attention-acknowledge"
+    );
+    let known = attention::all(service.db()).await.unwrap();
+    let known: Vec<_> = known
+        .iter()
+        .map(|it| it.acknowledged_by.as_deref())
+        .collect();
+    assert_eq!(known, [Some("operator:ann"), None]);
+    let again = session.send(console.post(path, &fields)).await;
+    assert_eq!(again.headers()["location"], "/attention?done=changed");
+    service.stop().await;
+}
+
+/// What a page sends along is why a form that is sent twice acts once.
+#[tokio::test]
+async fn a_form_without_what_its_page_sends_along_changes_nothing() {
+    let service = service().without_workers().manual_clock();
+    let mut service = service.start().await;
+    let console = service.console().await;
+    let (session, token) = signed_in(&service, &console, Role::Owner).await;
+    let id = endpoint(&service).await;
+    let before = state(&service).await;
+    let rotate = format!("/endpoints/{id}/rotate");
+    for (path, fields) in [
+        (rotate.as_str(), vec![]),
+        (
+            "/endpoints/add",
+            vec![("url", "https://shop.example/hooks")],
+        ),
+        (
+            "/pauses/begin",
+            vec![("scope", "queue"), ("name", "orders"), ("for", "1h")],
+        ),
+        (
+            "/keys/create",
+            vec![("name", "bo"), ("scope-orders:read", "yes")],
+        ),
+    ] {
+        let fields = [&[("token", token.as_str())], &fields[..]].concat();
+        let answer = session.send(console.post(path, &fields)).await;
+        assert_eq!(answer.status(), 400, "{path}");
+    }
+    assert_eq!(state(&service).await, before);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_customer_who_writes_an_e_mail_has_a_request_that_is_entered_once_and_shown_nowhere() {
     let mut service = service().start().await;
     let order = crate::support::order::body(7, 0, "pending");
