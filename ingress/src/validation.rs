@@ -66,7 +66,8 @@ const MOST_TOKENS: usize = 100_000;
 /// How many are forgotten at a time, because looking through all of them takes a moment.
 const FORGOTTEN_AT_ONCE: usize = MOST_TOKENS / 100;
 
-/// A person's tier, as `GET /auth/validate` shows it. No Debug: the e-mail would be in it.
+// No Debug: the e-mail would be in it.
+/// A person's tier, as `GET /auth/validate` shows it.
 #[derive(Serialize, ToSchema)]
 pub struct Validated {
     pub tier: Tier,

@@ -69,6 +69,7 @@ pub struct Connection {
 
 /// A connection as it is shown to operators and programs. It has no secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Connection)]
 pub struct Overview {
     #[schema(example = "shop-b")]
     pub name: String,
@@ -111,6 +112,7 @@ pub struct Overview {
 
 /// One of the signing secrets of a connection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ConnectionSecret)]
 pub struct OverviewSecret {
     /// By which operators distinguish secrets: the beginning of a keyed hash.
     #[schema(example = "1f0c9a3e")]

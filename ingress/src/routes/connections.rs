@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Operation> {
     let list = get("/api/connections", list)
         .is("listConnections", "The providers that are connected")
         .about("Beside those that the settings name. No secret is ever shown.")
-        .answers::<Connections>(200, "The connections, by name.");
+        .answers::<ConnectionList>(200, "The connections, by name.");
     let storefront = json!({
         "name": "shop-b", "provider": "shopify", "shops": ["shop-b.example"],
         "secret": "the client secret of the app", "payments": "stripe-b",
@@ -123,11 +123,12 @@ pub fn routes() -> Vec<Operation> {
 const CHANGES: [Error; 2] = [Error::ConnectionWrong, Error::NoSecretsKey];
 
 #[derive(Serialize, ToSchema)]
-pub struct Connections {
+pub struct ConnectionList {
     connections: Vec<Overview>,
 }
 
-/// The connection to be added. No Debug: the secrets would be in it.
+// No Debug: the secrets would be in it.
+/// The connection to be added.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionRequest {
@@ -151,7 +152,7 @@ pub struct ConnectionRequest {
     moves: bool,
 }
 
-/// No Debug: the secrets would be in it.
+// No Debug: the secrets would be in it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotationRequest {
@@ -205,9 +206,9 @@ impl FromRequestParts<Arc<App>> for Name {
 pub async fn list(
     _key: OfAllShops<ConnectionsRead>,
     State(app): State<Arc<App>>,
-) -> Result<Json<Connections>, Error> {
+) -> Result<Json<ConnectionList>, Error> {
     let connections = all(&app).await?;
-    Ok(Json(Connections { connections }))
+    Ok(Json(ConnectionList { connections }))
 }
 
 pub async fn show(

@@ -76,8 +76,8 @@ pub fn routes() -> Vec<Operation> {
     });
     let by_form = post("/auth/device/token", token)
         .is("pollLogin", "What has become of a login")
-        .about("Not more often than every `interval` seconds. A body may also be JSON.")
-        .takes(&json!({"application/x-www-form-urlencoded": form, "application/json": form}))
+        .about("Not more often than every `interval` seconds. The same as JSON is taken too, which some libraries send.")
+        .takes(&json!({ "application/x-www-form-urlencoded": form }))
         .errors(&[Error::NotAnObject])
         .errors(&body::UNREADABLE);
     let mut code = in_query("device_code", "From `beginLogin`.", &code, DEVICE_CODE);
@@ -94,7 +94,8 @@ pub fn routes() -> Vec<Operation> {
 
 const DEVICE_CODE: &str = "3584d83530557fdd1f46af8289938c8ef79f9dc5";
 
-/// A login that has begun. No Debug: its code is as good as the token.
+// No Debug: its code is as good as the token.
+/// A login that has begun.
 #[derive(Serialize, ToSchema)]
 pub struct DeviceCode<'a> {
     /// Identifies the login; poll with it.
@@ -117,7 +118,8 @@ pub struct DeviceCode<'a> {
     interval: u64,
 }
 
-/// A login that has ended well. No Debug: the token is in it.
+// No Debug: the token is in it.
+/// A login that has ended well.
 #[derive(Serialize, ToSchema)]
 pub struct Login<'a> {
     /// Opaque. Send it as `Authorization: Bearer <token>`.

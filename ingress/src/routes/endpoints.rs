@@ -36,7 +36,7 @@ pub fn routes() -> Vec<Operation> {
     let list = get("/api/endpoints", list)
         .is("listEndpoints", "Where events are sent")
         .about("The addresses to which they are sent as webhooks, and RabbitMQ, if there is one.")
-        .answers::<Endpoints>(200, "The endpoints, the oldest first.");
+        .answers::<EndpointList>(200, "The endpoints, the oldest first.");
     let url = "https://shop.example/hooks/waybill";
     let all = json!({"url": url});
     let some = json!({"url": url, "types": ["order.*", "payment.#"], "since_seconds": 3600});
@@ -92,7 +92,7 @@ pub fn routes() -> Vec<Operation> {
 }
 
 #[derive(Serialize, ToSchema)]
-pub struct Endpoints {
+pub struct EndpointList {
     /// The oldest first.
     endpoints: Vec<Endpoint>,
 }
@@ -107,7 +107,7 @@ pub struct EndpointRequest {
     since_seconds: Option<u32>,
 }
 
-/// No Debug: the secret would be in it.
+// No Debug: the secret would be in it.
 #[derive(Serialize, ToSchema)]
 pub struct NewEndpoint {
     endpoint: Endpoint,
@@ -116,7 +116,7 @@ pub struct NewEndpoint {
     secret: String,
 }
 
-/// No Debug: the secret would be in it.
+// No Debug: the secret would be in it.
 #[derive(Serialize, ToSchema)]
 pub struct RotatedSecret {
     /// What webhooks are verified with from now on. It is shown this one time.
@@ -197,9 +197,9 @@ impl FromRequestParts<Arc<App>> for EndpointId {
 pub async fn list(
     _key: OfAllShops<EndpointsRead>,
     State(app): State<Arc<App>>,
-) -> Result<Json<Endpoints>, Error> {
+) -> Result<Json<EndpointList>, Error> {
     let endpoints = endpoints::list(&app.db).await?;
-    Ok(Json(Endpoints { endpoints }))
+    Ok(Json(EndpointList { endpoints }))
 }
 
 pub async fn show(

@@ -39,7 +39,7 @@ pub fn routes() -> Vec<Operation> {
     let list = get("/api/privacy/requests", list)
         .is("listPrivacyRequests", "Privacy requests by deadline")
         .about("The nearest deadline first; without `state` those that are neither done nor cancelled.")
-        .answers::<PrivacyRequests>(200, "The requests.");
+        .answers::<PrivacyRequestList>(200, "The requests.");
     let show = get("/api/privacy/requests/{id}", show)
         .is("getPrivacyRequest", "A privacy request and its audit")
         .answers::<History>(200, "The request.")
@@ -107,11 +107,11 @@ pub fn links() -> Vec<Operation> {
 }
 
 #[derive(Serialize, ToSchema)]
-pub struct PrivacyRequests {
+pub struct PrivacyRequestList {
     requests: Vec<RequestEntry>,
 }
 
-/// No Debug: whoever has the link has the export.
+// No Debug: whoever has the link has the export.
 #[derive(Serialize, ToSchema)]
 pub struct ExportLink {
     #[schema(
@@ -218,7 +218,7 @@ pub async fn list(
         ..wanted.filter
     };
     let requests = privacy_requests::list(&app.db, &filter, wanted.limit).await?;
-    Ok(Json(PrivacyRequests { requests }).into_response())
+    Ok(Json(PrivacyRequestList { requests }).into_response())
 }
 
 /// Shows a request and its entries in the audit.

@@ -20,12 +20,12 @@ use crate::validation;
 pub fn routes() -> Vec<Operation> {
     let list = get("/templates/list", list)
         .is("listTemplates", "The templates of the caller's tier")
-        .answers::<Templates>(200, "The templates.");
+        .answers::<TemplateList>(200, "The templates.");
     tagged("Login", [list])
 }
 
 #[derive(Serialize, ToSchema)]
-pub struct Templates<'a> {
+pub struct TemplateList<'a> {
     /// The tier whose templates these are.
     tier: Tier,
     templates: Vec<&'a Template>,
@@ -42,7 +42,7 @@ pub async fn list(
     let (tier, _) = holder.usable();
     let templates = app.config.catalogue.of(tier).collect();
     let tiers = &TERMS;
-    Ok(Json(Templates {
+    Ok(Json(TemplateList {
         tier,
         templates,
         tiers,

@@ -4,6 +4,7 @@ pub mod answers;
 pub mod api_keys;
 pub mod api_test;
 pub mod asyncapi;
+pub mod client_generators;
 pub mod codes;
 pub mod events_schema;
 pub mod hostile_pages;

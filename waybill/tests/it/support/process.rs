@@ -350,6 +350,29 @@ pub fn output(mut command: Command) -> Output {
     command.output().unwrap()
 }
 
+/// A program of the folder `scripts`.
+pub fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../scripts")
+        .join(name)
+}
+
+/// What a script has printed that brings something from PyPI or npm (`scripts/from-registries`). None when that could not be
+/// had; `.ci/run` says so too.
+pub fn needs_registries(ended: &Output) -> Option<String> {
+    const SKIPPED: i32 = 77;
+    let (out, err) = (
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr),
+    );
+    if ended.status.code() == Some(SKIPPED) {
+        eprintln!("{err}");
+        return None;
+    }
+    assert!(ended.status.success(), "{out}{err}");
+    Some(out.into_owned())
+}
+
 /// A command that runs on. Its lines come one by one, those of standard error apart.
 pub struct Lines {
     child: Child,
