@@ -274,8 +274,8 @@ def pages(rows: Rows):
         "/failing": ["/failing", "/failing?kind=refunds%2Fissue", "/failing?kind=nothing"],
         "/dead": ["/dead", f"/dead?error={rare}", f"/dead?queue=orders&error={rare}", "/dead?kind=orders%2F*",
                   "/dead?shop=shop-1.example"],
-        "/dead/requeue": ["/dead/requeue", f"/dead/requeue?error={rare}", "/dead/requeue?queue=orders"],
-        "/dead/discard": ["/dead/discard?kind=refunds%2Fissue"],
+        "/dead/all/requeue": ["/dead/all/requeue", f"/dead/all/requeue?error={rare}", "/dead/all/requeue?queue=orders"],
+        "/dead/all/discard": ["/dead/all/discard?kind=refunds%2Fissue"],
         "/operations": ["/operations"],
         "/operations/{id}": [f"/operations/{one(6)}"],
         "/refused": ["/refused"],
@@ -296,7 +296,6 @@ def pages(rows: Rows):
         "/endpoints/{id}/remove": [f"/endpoints/{one(3)}/remove"],
         "/audit": ["/audit"],
         "/search": ["/search?q=%23777", f"/search?q=w-{rows.jobs // 2}", "/search?q=nothing"],
-        "/jobs/{id}/discard": [f"/jobs/{dead}/discard"],
         # It answers for as long as somebody watches.
         "/live/events": [],
     }

@@ -3,6 +3,8 @@
 //!
 //! What was done is shown by the page to which the answer leads. Its address has only the name of a sentence.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use domain::api_key::Role;
@@ -48,18 +50,21 @@ pub struct Button {
     /// It leads to a page that asks.
     pub asks: bool,
     /// The form's hidden fields.
-    pub fields: Vec<(&'static str, String)>,
+    pub fields: Hidden,
     pub look: Look,
 }
 
+/// The hidden fields of a form.
+pub type Hidden = Vec<(Cow<'static, str>, String)>;
+
 impl Button {
     /// A button that does it at once.
-    pub fn does(label: &'static str, to: String, fields: Vec<(&'static str, String)>) -> Self {
+    pub fn does(label: &'static str, to: String) -> Self {
         Button {
             label,
             to,
             asks: false,
-            fields,
+            fields: Vec::new(),
             look: Look::Usual,
         }
     }
@@ -68,15 +73,7 @@ impl Button {
     pub fn asks(label: &'static str, to: String) -> Self {
         Button {
             asks: true,
-            ..Button::does(label, to, Vec::new())
-        }
-    }
-
-    #[must_use]
-    pub fn danger(self) -> Self {
-        Button {
-            look: Look::Danger,
-            ..self
+            ..Button::does(label, to)
         }
     }
 }
@@ -134,9 +131,7 @@ pub struct Question {
     pub to: Option<String>,
     pub label: &'static str,
     pub look: Look,
-    pub fields: Vec<(&'static str, String)>,
-    /// What was chosen before, by a field each.
-    pub chosen: Vec<(String, String)>,
+    pub fields: Hidden,
     /// The arguments of the command, as fields to fill in.
     pub form: Vec<Field>,
     /// What else is to be filled in.
@@ -204,45 +199,12 @@ pub mod said {
     pub const CHANGED: Sentence = Sentence("changed", deeds::CHANGED);
     pub const SHOWN: Sentence = Sentence("shown", deeds::SHOWN);
 
-    pub const REQUEUED: Sentence = Sentence(
-        "requeued",
-        "The job was made ready with its full number of tries, and workers were notified.",
-    );
-    pub const DISCARDED: Sentence = Sentence(
-        "discarded",
-        "The job was discarded: it is never run again, and its body is gone.",
-    );
     pub const CONFIRMED: Sentence = Sentence(
         "confirmed",
         "The operation was confirmed. It begins ten seconds later, and can be undone until then. You may close this \
          page: it goes on without it.",
     );
-    pub const ASKED: Sentence = Sentence("asked", "The providers are asked within seconds.");
-    pub const CHOSEN_REQUEUED: Sentence = Sentence(
-        "chosen-requeued",
-        "The jobs were made ready with their full number of tries, and workers were notified.",
-    );
-    pub const CHOSEN_DISCARDED: Sentence = Sentence(
-        "chosen-discarded",
-        "The jobs were discarded: they are never run again.",
-    );
-    pub const SOME_CHANGED: Sentence = Sentence(
-        "some-changed",
-        "Some were left as they are, because they have changed since you saw them or may not be given up. The others \
-         were done.",
-    );
-
-    pub const ALL: &[Sentence] = &[
-        CHANGED,
-        SHOWN,
-        REQUEUED,
-        DISCARDED,
-        CONFIRMED,
-        ASKED,
-        CHOSEN_REQUEUED,
-        CHOSEN_DISCARDED,
-        SOME_CHANGED,
-    ];
+    pub const ALL: &[Sentence] = &[CHANGED, SHOWN, CONFIRMED];
 }
 
 /// What the page says of what was done before it.

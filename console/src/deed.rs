@@ -7,11 +7,11 @@ use std::time::Duration;
 use axum::response::Response;
 use domain::api_key::Role;
 use domain::time::Timestamp;
-use lists::deeds::{Configured, Deed, Desk, Refused, Site, Undo};
+use lists::deeds::{Configured, Deed, Desk, Done, Refused, Site, Undo};
 use lists::form;
 
 use crate::access::{Needs, Visit, Write};
-use crate::act::{self, Act, Button, Input, Look, Question, Secret, said};
+use crate::act::{self, Act, Button, Hidden, Input, Look, Question, Secret, said};
 use crate::error::Error;
 
 /// How long the end of something is waited for. The page is answered before its deadline.
@@ -24,7 +24,7 @@ impl<D: Deed> Needs for Doer<D> {
     const ROLE: Role = D::ABOUT.role;
 }
 
-fn look<D: Deed>() -> Look {
+pub fn look<D: Deed>() -> Look {
     match D::ABOUT.undo {
         Undo::Never => Look::Danger,
         Undo::By(_) | Undo::Needless => Look::Usual,
@@ -32,7 +32,7 @@ fn look<D: Deed>() -> Look {
 }
 
 /// The command that does it to this one, or that does it at all.
-fn command<D: Deed>(target: &str) -> String {
+pub fn command<D: Deed>(target: &str) -> String {
     match target {
         "" => format!("waybill {} {}", D::ABOUT.command, D::ABOUT.example),
         target => format!("waybill {} {target} {}", D::ABOUT.command, D::ABOUT.example),
@@ -56,12 +56,12 @@ pub fn name_of<D: Deed>(says: &str) -> String {
 }
 
 /// What brings a form of this page so that it is done once, however often it is sent.
-fn fields<R>(visit: &Visit<R>, seen: Option<i64>) -> Vec<(&'static str, String)> {
+pub fn fields<R>(visit: &Visit<R>, seen: Option<i64>) -> Hidden {
     let mut fields = vec![
-        ("id", visit.new_id().to_string()),
-        ("now", visit.now().0.to_string()),
+        ("id".into(), visit.new_id().to_string()),
+        ("now".into(), visit.now().0.to_string()),
     ];
-    fields.extend(seen.map(|seen| ("seen", seen.to_string())));
+    fields.extend(seen.map(|seen| ("seen".into(), seen.to_string())));
     fields
 }
 
@@ -166,19 +166,51 @@ pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
 
 /// Does what the form says.
 pub async fn answer<D: Deed>(write: Write<Doer<D>>) -> Result<Response, Error> {
-    let target = target::<D, _>(&write)?;
+    let deed: D = read(&write)?;
+    carry_out(write, deed).await
+}
+
+/// What the address and the form say.
+pub fn read<D: Deed>(write: &Write<Doer<D>>) -> Result<D, Error> {
+    let target = target::<D, _>(write)?;
     let given = |name: &str| {
         if D::ABOUT.target == Some(name) {
             return Some(target);
         }
         write.fields.has(name).then(|| write.fields.get(name))
     };
-    let deed: D = form::read(given, D::ABOUT.empty).map_err(Error::impossible)?;
-    carry_out(write, deed).await
+    form::read(given, D::ABOUT.empty).map_err(Error::impossible)
 }
 
-/// Does it, and leads to what came of it.
+/// Does it, and leads to what came of it. A list is led back to with its filters.
 pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Response, Error> {
+    let done = match perform(&mut write, deed).await? {
+        Ok(done) => done,
+        Err(why) => return refused(why),
+    };
+    let mut page = done.page;
+    let filters = write.query.without(&["after", "done", "format"]);
+    if page == D::ABOUT.list() && filters != "?" {
+        page.push_str(&filters);
+    }
+    let Some(made) = done.secret else {
+        return Ok(act::lead(&page, &name_of::<D>(done.says)));
+    };
+    let shown = Secret {
+        here: D::ABOUT.list(),
+        title: made.title,
+        about: made.about,
+        secret: made.secret,
+        next: page,
+    };
+    Ok(shown.answer(&write))
+}
+
+/// Does it. The outer error is one of the form.
+pub async fn perform<D: Deed, R>(
+    write: &mut Write<R>,
+    deed: D,
+) -> Result<Result<Done, Refused>, Error> {
     if D::ABOUT.is_slow {
         write.end_turn();
     }
@@ -199,7 +231,7 @@ pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Respo
     let desk = Desk {
         site: Site {
             db: &parts.db,
-            ..site(&write)
+            ..site(write)
         },
         by: write.by(),
         clock: &parts.clock,
@@ -213,25 +245,10 @@ pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Respo
         typed,
         secret: &|secret| Ok(secret.trim().to_owned()),
     };
-    let done = match deed.run(&desk).await {
-        Ok(done) => done,
-        Err(why) => return refused(why),
-    };
-    let page = done.page;
-    let Some(made) = done.secret else {
-        return Ok(act::lead(&page, &name_of::<D>(done.says)));
-    };
-    let shown = Secret {
-        here: D::ABOUT.list(),
-        title: made.title,
-        about: made.about,
-        secret: made.secret,
-        next: page,
-    };
-    Ok(shown.answer(&write))
+    Ok(deed.run(&desk).await)
 }
 
-fn refused(why: Refused) -> Result<Response, Error> {
+pub fn refused(why: Refused) -> Result<Response, Error> {
     match why {
         Refused::Changed(page, _) => Ok(act::see(&page, said::CHANGED)),
         Refused::Unknown(what, _) => Err(Error::Unknown(what)),

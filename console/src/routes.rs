@@ -16,6 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use lists::audit::Audit;
+use lists::deeds::jobs::{Discard, Requeue};
 use lists::events::Events;
 use lists::jobs::{FailingJobs, Jobs, Operations, RefusedDeliveries};
 use lists::orders::{HeldOrders, Orders, RepeatedBodies};
@@ -76,8 +77,8 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/connections/{name}", page(connections::show))
         .route("/failing", page(list::<FailingJobs>))
         .route("/dead", page(dead::list))
-        .route("/dead/requeue", page(dead::ask_requeue))
-        .route("/dead/discard", page(dead::ask_discard))
+        .route("/dead/all/requeue", page(dead::ask_all::<Requeue>))
+        .route("/dead/all/discard", page(dead::ask_all::<Discard>))
         .route("/operations", page(list::<Operations>))
         .route("/operations/{id}", page(operations::show))
         .route("/pauses", page(pauses::list))
@@ -103,7 +104,6 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/audit", page(list::<Audit>))
         .route("/search", page(search::show).post(search::search))
         .route("/sign-out", post(sign_out))
-        .route("/jobs/{id}/discard", page(job::ask_discard))
         .merge(writes::table().router)
         .merge(for_strangers())
         .fallback(async || Error::NotFound)

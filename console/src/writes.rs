@@ -10,7 +10,7 @@ use domain::api_key::Role;
 use lists::deeds::{
     Deed, attention as of_attention, connections as of_connections, endpoints as of_endpoints,
     jobs as of_jobs, keys as of_keys, licenses as of_licenses, operations as of_operations,
-    pauses as of_pauses, privacy as of_privacy,
+    pauses as of_pauses, privacy as of_privacy, reconcile as of_reconcile,
 };
 
 use crate::Console;
@@ -18,7 +18,7 @@ use crate::access::{Needs, Write};
 use crate::act::said;
 use crate::deed::{self, Doer};
 use crate::error::Error;
-use crate::pages::{body, dead, job, keys, pauses, privacy, reconcile};
+use crate::pages::{body, dead, keys, pauses, privacy};
 use crate::routes::page;
 
 /// The routes, which role each needs, and what may be said afterwards.
@@ -37,14 +37,13 @@ pub fn table() -> Writes {
         ..Writes::default()
     }
     .deed::<of_jobs::RunNow>()
-    .add("/jobs/{id}/requeue", job::requeue)
-    .add("/jobs/{id}/discard", job::discard)
-    .add("/jobs/{id}/field", body::field)
-    .add("/dead/requeue", dead::requeue)
-    .add("/dead/discard", dead::discard)
-    .add("/dead/chosen/requeue", dead::requeue_chosen)
-    .add("/dead/chosen/discard", dead::discard_chosen)
-    .add("/reconcile/ask", reconcile::ask)
+    .filled_in_by::<of_jobs::Requeue, _, _>(dead::to_chosen)
+    .filled_in_by::<of_jobs::Discard, _, _>(dead::to_chosen)
+    .filled_in_by::<of_jobs::ProcessAgain, _, _>(dead::to_chosen)
+    .filled_in_by::<of_jobs::Field, _, _>(body::field)
+    .add("/dead/all/requeue", dead::confirm::<of_jobs::Requeue>)
+    .add("/dead/all/discard", dead::confirm::<of_jobs::Discard>)
+    .deed::<of_reconcile::Ask>()
     .add("/privacy/{id}/export", privacy::fetch_export)
     .deed::<of_attention::Acknowledge>()
     .deed::<of_operations::Stop>()

@@ -114,11 +114,6 @@ enum Command {
     /// Providers that are connected, each with its own secret, shops and API
     #[command(subcommand)]
     Connections(connections::Command),
-    /// Ask the providers what never came, and take it
-    ///
-    /// The workers ask each provider whose API is set, every RECONCILE_MINUTES by themselves. What never came is taken as
-    /// if it had come, and what came changes nothing. Without --since they go on where they were; the first run begins when
-    /// the API was set. Stripe lists the events of 30 days, and Shopify the orders of 60 without the right read_all_orders.
     Reconcile(reconcile::Arguments),
     /// With which signing secrets of the providers deliveries are verified
     #[command(subcommand)]

@@ -5,15 +5,16 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
 use domain::privacy::operator_view;
-use operators::fields::{self, NotShown, Reason};
+use lists::deeds::jobs::Field;
+use operators::fields::Reason;
 use store::jobs::Summary;
 use store::{deliveries, sql};
 use uuid::Uuid;
 
-use crate::access::{Privacy, Reader, Visit, Write};
+use crate::access::{Reader, Visit, Write};
+use crate::deed::{self, Doer};
 use crate::error::Error;
 use crate::frame::Frame;
-use lists::shown;
 
 /// More bytes than this of a body are left to the command.
 const MOST: usize = 256 * 1024;
@@ -65,24 +66,18 @@ struct FieldPage<'a> {
 }
 
 /// Shows a field on this answer alone. Each time it is asked for, the audit has an entry more.
-pub async fn field(write: Write<Privacy>) -> Result<Response, Error> {
-    let id = write.id()?;
-    let path = write.fields.get("field");
-    let reason: Result<Reason, _> = write.fields.get("reason").parse();
-    let reason = reason.map_err(|error| Error::Refused(format!("The reason: {error}.")))?;
-    let shown = fields::show(&write.parts().db, write.by(), id, path, reason).await;
-    let value = match shown {
-        Ok(value) => value,
-        Err(NotShown::Unknown) => return Err(Error::Unknown("job")),
-        Err(NotShown::Database(error)) => return Err(error.into()),
-        Err(why) => return Err(Error::impossible(why)),
+pub async fn field(mut write: Write<Doer<Field>>) -> Result<Response, Error> {
+    let asked: Field = deed::read(&write)?;
+    let done = match deed::perform(&mut write, asked.clone()).await? {
+        Ok(done) => done,
+        Err(why) => return deed::refused(why),
     };
     let page = FieldPage {
         frame: Frame::of(&write, "/deliveries"),
-        path,
-        value: &format!("{value:#}"),
-        reason: reason.text(),
-        back: shown::job(id),
+        path: &asked.path,
+        value: &format!("{:#}", done.json),
+        reason: asked.reason.text(),
+        back: done.page,
     };
     Ok(Html(page.to_string()).into_response())
 }

@@ -1,27 +1,28 @@
 //! Dead jobs, those that died last first. And how all of a list are run again or discarded: a page says how
 //! many they are and asks, and an operation does it.
 
-use crate::listing::{self, Read};
+use std::collections::BTreeMap;
+use std::iter;
+
 use axum::response::Response;
-use domain::api_key::Role;
-use domain::job::State;
 use domain::time::Timestamp;
+use lists::deeds::jobs::{Discard, Named, Requeue, ToEnded};
+use lists::deeds::{About, Deed as _};
+use lists::form;
 use lists::jobs::DeadJobs;
-use operators::jobs::as_ended;
+use lists::shown::{Cell, bounded, quoted};
 use operators::operations as flow;
-use process::Parts;
 use store::jobs::ended::{self, Filter};
-use store::jobs::operate::{Action, carry_out};
+use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
 use uuid::Uuid;
 
-use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Input, Look, Question, said};
+use crate::access::{Reader, Visit, Write};
+use crate::act::{self, Act, Button, Hidden, Input, Question, said};
+use crate::deed::{self, Doer};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::listing::{Chosen, Rows as _, Table};
-
-use lists::shown::{Cell, bounded, quoted};
+use crate::listing::{self, Chosen, Read, Rows as _, Table};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let Read {
@@ -29,101 +30,60 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         filter: given,
         rows,
     } = listing::read(&visit, &DeadJobs).await?;
-    if visit.may(Role::Operator) {
-        let seen = |job: &Summary| {
-            job.finished_at
-                .map_or_else(String::new, |at| at.0.to_string())
-        };
-        let chosen = rows.iter();
-        listing.table.chosen = chosen
-            .map(|job| (format!("{CHOSEN}{}", job.id), seen(job)))
-            .collect();
+    if visit.may(Requeue::ABOUT.role) {
+        listing.table.chosen = rows.iter().map(choice).collect();
     }
     let filter = given.at(visit.now());
     let is_empty = rows.is_empty() && listing.next.is_none();
     // An operation takes what died until the moment of its question, and not less.
     if !is_empty && !given.is_of_time() {
-        listing.acts = acts(&visit, &filter);
+        listing.acts = vec![
+            of_all::<Requeue>(&visit, &filter),
+            of_all::<Discard>(&visit, &filter),
+        ];
     }
     let query = asked(&visit.query);
+    let button = |about: About, look| (format!("{}{query}", about.path("")), about.button, look);
     listing.chosen = Some(Chosen {
         buttons: vec![
-            (
-                format!("/dead/chosen/requeue{query}"),
-                "Requeue",
-                Look::Usual,
-            ),
-            (
-                format!("/dead/chosen/discard{query}"),
-                "Discard ..",
-                Look::Danger,
-            ),
+            button(Requeue::ABOUT, deed::look::<Requeue>()),
+            button(Discard::ABOUT, deed::look::<Discard>()),
         ],
     });
     Ok(listing.answer(&visit))
 }
 
-/// With this begin the names of the fields that choose a job.
+/// With this begin the names of the fields that choose a job. Their value is when it had ended, as the page showed it.
 const CHOSEN: &str = "job-";
 
-/// The jobs that somebody has chosen, at least one, each with when it had died as the page showed it.
-fn chosen(fields: &Fields) -> Result<Vec<(Uuid, Timestamp)>, Error> {
+/// The field that chooses a job as it is shown.
+pub fn choice(job: &Summary) -> (String, String) {
+    let ended = job.finished_at.unwrap_or(job.run_at);
+    (format!("{CHOSEN}{}", job.id), ended.0.to_string())
+}
+
+/// The jobs that somebody has chosen, each with when it had ended as the page showed it.
+fn chosen(fields: &Fields) -> Result<Named, Error> {
     let read = |(id, seen): (&str, &str)| {
+        let id = Uuid::parse_str(id).map_err(|_| Error::Fields)?;
         let seen = seen.parse().map_err(|_| Error::Fields)?;
-        Ok((
-            Uuid::parse_str(id).map_err(|_| Error::Fields)?,
-            Timestamp(seen),
-        ))
+        Ok((id, Timestamp(seen)))
     };
-    let chosen: Vec<_> = fields
-        .beginning(CHOSEN)
-        .map(read)
-        .collect::<Result<_, Error>>()?;
-    if chosen.is_empty() {
-        return Err(Error::impossible("choose at least one job"));
-    }
-    Ok(chosen)
+    let seen = fields.beginning(CHOSEN).map(read);
+    let seen: BTreeMap<_, _> = seen.collect::<Result<_, Error>>()?;
+    Ok(Named {
+        ids: seen.keys().copied().collect(),
+        seen,
+    })
 }
 
-pub async fn requeue_chosen(write: Write<Operator>) -> Result<Response, Error> {
-    to_chosen(&write, Action::Requeue, said::CHOSEN_REQUEUED).await
-}
-
-/// Asks before it does it.
-pub async fn discard_chosen(write: Write<Operator>) -> Result<Response, Error> {
-    if write.fields.get("sure").is_empty() {
-        return Ok(ask_chosen(&write, &chosen(&write.fields)?));
+/// Does it to the chosen jobs that are as the page showed them. What is for good is asked before.
+pub async fn to_chosen<D: ToEnded>(write: Write<Doer<D>>) -> Result<Response, Error> {
+    let named = chosen(&write.fields)?;
+    if D::ABOUT.question.is_some() && !named.ids.is_empty() && write.fields.get("sure").is_empty() {
+        return ask_chosen::<D>(&write, named).await;
     }
-    to_chosen(&write, Action::Discard, said::CHOSEN_DISCARDED).await
-}
-
-/// Does it to those of the chosen jobs that are as the page showed them and may be changed, all together.
-async fn to_chosen(
-    write: &Write<Operator>,
-    action: Action,
-    done: said::Sentence,
-) -> Result<Response, Error> {
-    let chosen = chosen(&write.fields)?;
-    let Parts { db, bus, clock, .. } = write.parts();
-    let mut ended = Vec::new();
-    for (id, seen) in &chosen {
-        let found = jobs::show(db, *id).await?;
-        let found =
-            found.filter(|job| job.finished_at == Some(*seen) && job.discarded_at.is_none());
-        ended.extend(found.and_then(|job| as_ended(&job, State::Dead).ok()));
-    }
-    let (admitted, _) = operators::jobs::admitted(db, action, ended).await?;
-    let id = clock.id();
-    let taken = carry_out(db, write.by(), action, id, &admitted, bus.is_up()).await?;
-    if action == Action::Requeue {
-        operators::jobs::notify(db, bus, &taken).await?;
-    }
-    let done = match taken.len() {
-        all if all == chosen.len() => done,
-        0 => said::CHANGED,
-        _ => said::SOME_CHANGED,
-    };
-    Ok(act::see(&format!("/dead{}", asked(&write.query)), done))
+    deed::carry_out(write, D::of(named)).await
 }
 
 /// What a list is asked for, as a query.
@@ -131,33 +91,56 @@ fn asked(query: &Fields) -> String {
     query.without(&["after", "done", "format"])
 }
 
-fn ask_chosen(write: &Write<Operator>, chosen: &[(Uuid, Timestamp)]) -> Response {
+async fn ask_chosen<D: ToEnded>(write: &Write<Doer<D>>, named: Named) -> Result<Response, Error> {
     let query = asked(&write.query);
-    let mut table = Table::new(&["Died", "Job"]);
-    for (id, seen) in chosen {
-        table.row(vec![Cell::time(*seen), Cell::job(*id)]);
+    let mut table = Table::new(&["Ended", "Kind", "Shop", "Last error", "Job"]);
+    let mut fields = deed::fields(write, None);
+    fields.push(("sure".into(), "yes".to_owned()));
+    for (id, seen) in &named.seen {
+        let job = jobs::show(write.db(), *id).await?;
+        let job = job.ok_or(Error::Unknown("job"))?;
+        table.row(vec![
+            Cell::time(*seen),
+            Cell::text(job.kind.as_str()),
+            Cell::maybe(job.shop.as_deref()),
+            Cell::maybe(job.last_error.as_deref()),
+            Cell::job(*id),
+        ]);
+        fields.push((format!("{CHOSEN}{id}").into(), seen.0.to_string()));
     }
-    let jobs = chosen
-        .iter()
-        .map(|(id, seen)| (format!("{CHOSEN}{id}"), seen.0.to_string()));
-    let count = bounded(i64::try_from(chosen.len()).unwrap_or(i64::MAX), i64::MAX);
-    let noun = if chosen.len() == 1 { "job" } else { "jobs" };
-    let ids: Vec<String> = chosen.iter().map(|(id, _)| id.to_string()).collect();
+    let ids: Vec<String> = named.ids.iter().map(ToString::to_string).collect();
+    let label = D::ABOUT.question.map_or("", |it| it.button);
     let question = Question {
-        here: "/dead".to_owned(),
-        title: format!("Discard {count} {noun} for good?"),
-        about: about(Action::Discard, 1, false)[..1].to_vec(),
+        here: D::ABOUT.list(),
+        title: title(label, i64::try_from(ids.len()).unwrap_or(i64::MAX), false),
+        about: about::<D>(),
         tables: vec![("Which jobs", table)],
-        to: Some(format!("/dead/chosen/discard{query}")),
-        label: "Discard them for good",
-        look: Look::Danger,
-        fields: vec![("sure", "yes".to_owned())],
-        chosen: jobs.collect(),
-        back: format!("/dead{query}"),
-        command: format!("waybill dead discard {}", ids.join(" ")),
+        to: Some(format!("{}{query}", D::ABOUT.path(""))),
+        label,
+        look: deed::look::<D>(),
+        fields,
+        back: match ids.as_slice() {
+            [one] => format!("/jobs/{one}"),
+            _ => format!("{}{query}", D::ABOUT.list()),
+        },
+        command: deed::command::<D>(&ids.join(" ")),
         ..Question::default()
     };
-    question.answer(write)
+    Ok(question.answer(write))
+}
+
+/// What a deed means, by paragraphs.
+fn about<D: ToEnded>() -> Vec<String> {
+    let (does, more) = form::about::<D>();
+    iter::once(format!("{does}.")).chain(more).collect()
+}
+
+/// `Discard 3 jobs for good?`
+fn title(label: &str, jobs: i64, is_more: bool) -> String {
+    let (word, rest) = label.split_once(' ').unwrap_or((label, ""));
+    let noun = if jobs == 1 { "job" } else { "jobs" };
+    let title = format!("{word} {} {noun} {rest}", counted(jobs, is_more));
+    format!("{}?", title.trim_end())
 }
 
 /// Which jobs the fields of a list or of a form name.
@@ -209,48 +192,36 @@ fn command(action: Action, filter: &Filter, died_until: Option<Timestamp>) -> St
     words.join(" ")
 }
 
-/// How the button of an action looks.
-fn look(action: Action) -> Look {
-    match action {
-        Action::Requeue => Look::Usual,
-        Action::Discard => Look::Danger,
-    }
+/// Where all jobs of a filter are requeued or discarded.
+fn path(action: Action) -> String {
+    format!("/dead/all/{action}")
 }
 
-fn acts(visit: &Visit<Reader>, filter: &Filter) -> Vec<Act> {
-    let query = query(filter);
-    let asks = |what, label, action: Action| {
-        let button = Button {
-            look: look(action),
-            ..Button::asks(label, format!("/dead/{action}?{query}"))
-        };
-        let command = command(action, filter, None);
-        Act::of(visit, Role::Operator, what, button, command)
-    };
-    vec![
-        asks(
-            "Requeue all jobs of this list, also those of its other pages. A page asks first.",
-            "Requeue all of these",
-            Action::Requeue,
-        ),
-        asks(
-            "Give all jobs of this list up for good. A page asks first.",
+fn of_all<D: ToEnded>(visit: &Visit<Reader>, filter: &Filter) -> Act {
+    let (label, what) = match D::ACTION {
+        Action::Requeue => ("Requeue all of these", "Requeue all jobs of this list"),
+        Action::Discard => (
             "Discard all of these",
-            Action::Discard,
+            "Give all jobs of this list up for good",
         ),
-    ]
-}
-
-pub async fn ask_requeue(visit: Visit<Operator>) -> Result<Response, Error> {
-    ask(&visit, Action::Requeue).await
-}
-
-pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
-    ask(&visit, Action::Discard).await
+    };
+    let button = Button {
+        look: deed::look::<D>(),
+        ..Button::asks(label, format!("{}?{}", path(D::ACTION), query(filter)))
+    };
+    let what = format!("{what}, also those of its other pages. A page asks first.");
+    Act::of(
+        visit,
+        D::ABOUT.role,
+        what,
+        button,
+        command(D::ACTION, filter, None),
+    )
 }
 
 /// Says which jobs it will be, and asks. What the form sends fixes them: the filter, and this moment.
-async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error> {
+pub async fn ask_all<D: ToEnded>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
+    let action = D::ACTION;
     if ["since", "before"]
         .into_iter()
         .any(|it| !visit.query.get(it).is_empty())
@@ -270,15 +241,6 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         ("First died", &|kind| Cell::time(kind.first)),
         ("Last died", &|kind| Cell::time(kind.last)),
     ]);
-    let count = counted(jobs, is_more);
-    let noun = if jobs == 1 { "job" } else { "jobs" };
-    let (title, label) = match action {
-        Action::Requeue => (format!("Requeue {count} {noun}?"), "Requeue them"),
-        Action::Discard => (
-            format!("Discard {count} {noun} for good?"),
-            "Discard them for good",
-        ),
-    };
     let names = ["Queue", "Kind", "Shop", "Connection", "Part of the error"];
     let given = names.into_iter().zip(fields(&filter));
     let mut facts: Vec<_> = given
@@ -286,22 +248,37 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         .map(|(name, (_, value))| (name, Cell::text(value)))
         .collect();
     facts.push(("Died until", Cell::time(died_until)));
-    let mut sent = fields(&filter);
-    sent.push(("until", died_until.0.to_string()));
-    sent.push(("id", visit.new_id().to_string()));
+    let given = fields(&filter).into_iter();
+    let mut sent: Hidden = given.map(|(name, value)| (name.into(), value)).collect();
+    sent.push(("until".into(), died_until.0.to_string()));
+    sent.push(("id".into(), visit.new_id().to_string()));
+    let is_any = jobs > 0 || is_more;
+    let mut about = about::<D>();
+    if is_any {
+        about.push(LATER.to_owned());
+    } else {
+        about = vec![NOTHING.to_owned()];
+    }
+    if is_more {
+        about.push(UNCOUNTED.to_owned());
+    }
+    let label = match action {
+        Action::Requeue => "Requeue them",
+        Action::Discard => "Discard them for good",
+    };
     let question = Question {
         here: "/dead".to_owned(),
-        title,
-        about: about(action, jobs, is_more),
+        title: title(&label.replace(" them", ""), jobs, is_more),
+        about,
         facts,
         tables: if found.kinds.is_empty() {
             Vec::new()
         } else {
             vec![("Which jobs", table)]
         },
-        to: (jobs > 0 || is_more).then(|| format!("/dead/{action}")),
+        to: is_any.then(|| path(action)),
         label,
-        look: look(action),
+        look: deed::look::<D>(),
         fields: sent,
         inputs: vec![Input {
             kind: "number",
@@ -316,7 +293,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         command: command(action, &filter, Some(died_until)),
         ..Question::default()
     };
-    Ok(question.answer(visit))
+    Ok(question.answer(&visit))
 }
 
 /// A number of jobs, with a sign when there may be more.
@@ -325,44 +302,13 @@ fn counted(jobs: i64, is_more: bool) -> String {
     format!("{}{more}", bounded(jobs, i64::MAX))
 }
 
-/// What it means, in sentences.
-fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
-    if jobs == 0 && !is_more {
-        let nothing = "No dead job is in this list any more, so there is nothing to do.";
-        return vec![nothing.to_owned()];
-    }
-    let mut about = vec![
-        match action {
-            Action::Requeue => {
-                "Each gets as many tries as a new job. Effects that an earlier run had are not repeated."
-            }
-            Action::Discard => {
-                "They are then done: they are never run again, and their bodies are removed for good. The \
-                 jobs of open privacy requests are left alone."
-            }
-        },
-        "Jobs that die after the moment of this page are not among them. It begins ten seconds after you \
-         confirm it, and can be undone until then.",
-    ];
-    if is_more {
-        about.push(
-            "Only the newest dead jobs were counted here, so there may be more. The operation concerns all \
-             that match.",
-        );
-    }
-    about.into_iter().map(ToOwned::to_owned).collect()
-}
-
-pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
-    confirm(&write, Action::Requeue).await
-}
-
-pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
-    confirm(&write, Action::Discard).await
-}
+const NOTHING: &str = "No dead job is in this list any more, so there is nothing to do.";
+const LATER: &str = "Jobs that die after the moment of this page are not among them. It begins ten seconds after you confirm it, and \
+                     can be undone until then.";
+const UNCOUNTED: &str = "Only the newest dead jobs were counted here, so there may be more. The operation concerns all that match.";
 
 /// Confirms an operation. The form brings its id, so sending it again confirms no second one.
-async fn confirm(write: &Write<Operator>, action: Action) -> Result<Response, Error> {
+pub async fn confirm<D: ToEnded>(write: Write<Doer<D>>) -> Result<Response, Error> {
     let given = &write.fields;
     let filter = filter(given)?;
     let id: Uuid = given.read("id")?;
@@ -370,6 +316,6 @@ async fn confirm(write: &Write<Operator>, action: Action) -> Result<Response, Er
     let rate: i64 = given.read("rate")?;
     let until = Timestamp(until.min(write.now().0));
     let db = &write.parts().db;
-    flow::confirm(db, write.by(), id, action, &filter, until, rate).await?;
+    flow::confirm(db, write.by(), id, D::ACTION, &filter, until, rate).await?;
     Ok(act::see(&format!("/operations/{id}"), said::CONFIRMED))
 }

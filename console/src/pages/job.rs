@@ -1,24 +1,22 @@
 //! One job: a delivery or a call, its attempts, what followed from the same delivery, its headers and its body. And what an operator does to it.
 
 use axum::response::Response;
-use domain::api_key::Role;
-use domain::job::{JobId, State};
-use domain::time::Timestamp;
+use domain::job::State;
 use domain::trace::TraceId;
-use operators::jobs::{self as flow, as_ended};
-use process::Parts;
+use operators::jobs::as_ended;
 use store::jobs::operate::{self, Action};
 use store::story;
 use store::{events, jobs, traces};
 
-use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, Look, Question, said};
+use crate::access::{Reader, Visit};
+use crate::act::Act;
 use crate::deed;
 use crate::error::Error;
 use crate::listing::Table;
 use crate::pages::body::Body;
+use crate::pages::dead;
 use crate::pages::object::{self, Object};
-use lists::deeds::jobs::RunNow;
+use lists::deeds::jobs::{Discard, ProcessAgain, Requeue, RunNow, ToEnded};
 use lists::shown::{self, Cell};
 
 /// How many jobs and events of one trace are shown.
@@ -125,48 +123,31 @@ fn headers(job: &jobs::Summary, is_reconciled: bool) -> Table {
     table
 }
 
-/// When the job ended or is due, as the page shows it: what is done to it is done to this state alone.
-fn seen(job: &jobs::Summary) -> Timestamp {
-    job.finished_at.unwrap_or(job.run_at)
-}
-
 fn acts(visit: &Visit<Reader>, job: &jobs::Summary) -> Vec<Act> {
-    let id = job.id;
-    let does = |what, label, path: &str, command: String| {
-        let fields = vec![("seen", seen(job).0.to_string())];
-        let button = Button::does(label, format!("/jobs/{id}/{path}"), fields);
-        Act::of(visit, Role::Operator, what, button, command)
-    };
     match job.state.as_str() {
         _ if job.discarded_at.is_some() => Vec::new(),
         "dead" => vec![
-            does(
-                "Requeue it, once what it died of is mended. It has as many tries as a new one.",
-                "Requeue",
-                "requeue",
-                format!("waybill dead requeue {id}"),
-            ),
-            Act::of(
-                visit,
-                Role::Operator,
-                "Give it up for good, if it can never succeed.",
-                Button::asks("Discard ..", format!("/jobs/{id}/discard")).danger(),
-                format!("waybill dead discard {id}"),
-            ),
+            to_ended::<Requeue>(visit, job),
+            to_ended::<Discard>(visit, job),
         ],
-        "ready" => vec![deed::act::<RunNow, _>(
-            visit,
-            &id.to_string(),
-            Some(seen(job).0),
-        )],
-        _ if is_requeued(job) => vec![does(
-            "Requeue it. What is known already is not done twice.",
-            "Requeue",
-            "requeue",
-            format!("waybill jobs requeue {id}"),
-        )],
+        "ready" => {
+            let due = Some(job.run_at.0);
+            vec![deed::act::<RunNow, _>(visit, &job.id.to_string(), due)]
+        }
+        _ if is_requeued(job) => vec![to_ended::<ProcessAgain>(visit, job)],
         _ => Vec::new(),
     }
+}
+
+/// The button that does it to this job as it is shown.
+fn to_ended<D: ToEnded>(visit: &Visit<Reader>, job: &jobs::Summary) -> Act {
+    let (name, seen) = dead::choice(job);
+    let mut act = deed::act::<D, _>(visit, &job.id.to_string(), None);
+    if let Some(button) = &mut act.button {
+        button.asks = false;
+        button.fields.push((name.into(), seen));
+    }
+    act
 }
 
 /// Whether a finished job may be processed again.
@@ -184,91 +165,4 @@ fn commands(job: &jobs::Summary) -> Vec<(&'static str, String)> {
         )],
         _ => vec![("Show it", format!("waybill jobs show {id}"))],
     }
-}
-
-pub async fn requeue(write: Write<Operator>) -> Result<Response, Error> {
-    to_one(&write, Action::Requeue, said::REQUEUED).await
-}
-
-pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
-    to_one(&write, Action::Discard, said::DISCARDED).await
-}
-
-async fn to_one(
-    write: &Write<Operator>,
-    action: Action,
-    done: said::Sentence,
-) -> Result<Response, Error> {
-    let (id, seen) = (write.id()?, Timestamp(write.fields.read("seen")?));
-    let is_done = operate(write, id, seen, action).await?;
-    let done = if is_done { done } else { said::CHANGED };
-    Ok(act::see(&shown::job(id), done))
-}
-
-/// Does it to one job. False when the job is not any more as the page showed it.
-async fn operate(
-    write: &Write<Operator>,
-    id: JobId,
-    seen: Timestamp,
-    action: Action,
-) -> Result<bool, Error> {
-    let Parts { db, bus, clock, .. } = write.parts();
-    let job = jobs::show(db, id).await?.ok_or(Error::Unknown("job"))?;
-    if job.state == State::Ready.into_str()
-        || job.finished_at != Some(seen)
-        || job.discarded_at.is_some()
-    {
-        return Ok(false);
-    }
-    let wanted = match action {
-        Action::Requeue if job.state == State::Done.into_str() => State::Done,
-        _ => State::Dead,
-    };
-    let refused = |why: String| Error::Refused(format!("This job stays as it is: {why}."));
-    let ended = as_ended(&job, wanted).map_err(|why| refused(format!("it {why}")))?;
-    let (admitted, kept) = flow::admitted(db, action, vec![ended]).await?;
-    if let Some((_, refusal)) = kept.first() {
-        return Err(refused(refusal.why().to_owned()));
-    }
-    let taken =
-        operate::carry_out(db, write.by(), action, clock.id(), &admitted, bus.is_up()).await?;
-    if action == Action::Requeue {
-        flow::notify(db, bus, &taken).await?;
-    }
-    Ok(!taken.is_empty())
-}
-
-/// Asks whether a job is to be discarded, because that is for good.
-pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
-    let id = visit.id()?;
-    let job = jobs::show(visit.db(), id).await?;
-    let job = job.ok_or(Error::Unknown("job"))?;
-    let is_dead = job.state == State::Dead.into_str();
-    let mut about = vec![
-        "The job is then done: it is never run again, and its body is removed for good. Its row stays, and \
-         the audit says who discarded it."
-            .to_owned(),
-    ];
-    if !is_dead {
-        about.push("This job is not dead, so there is nothing to discard.".to_owned());
-    }
-    let question = Question {
-        here: "/dead".to_owned(),
-        title: format!("Discard this {} for good?", job.kind),
-        about,
-        facts: vec![
-            ("Job", Cell::code(id.to_string())),
-            ("Shop", Cell::maybe(job.shop.as_deref())),
-            ("Died", Cell::maybe_time(job.finished_at)),
-            ("Last error", Cell::maybe(job.last_error.as_deref())),
-        ],
-        to: is_dead.then(|| format!("/jobs/{id}/discard")),
-        label: "Discard it for good",
-        look: Look::Danger,
-        fields: vec![("seen", seen(&job).0.to_string())],
-        back: shown::job(id),
-        command: format!("waybill dead discard {id}"),
-        ..Question::default()
-    };
-    Ok(question.answer(&visit))
 }

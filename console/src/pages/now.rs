@@ -416,7 +416,7 @@ fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
                 Role::Operator,
                 Button::asks(
                     "Requeue them",
-                    format!("/dead/requeue?kind={}", escaped(&group.kind)),
+                    format!("/dead/all/requeue?kind={}", escaped(&group.kind)),
                 ),
             )),
             ..item
@@ -512,11 +512,7 @@ fn paused(it: &Pause, now: Timestamp) -> Item {
         href: Some(format!("/pauses/{}", it.id)),
         button: Some((
             Role::Operator,
-            Button::does(
-                "End the pause",
-                format!("/pauses/{}/end", it.id),
-                Vec::new(),
-            ),
+            Button::does("End the pause", format!("/pauses/{}/end", it.id)),
         )),
         ..Item::since(Some(it.begun_at), now)
     }
@@ -538,11 +534,7 @@ fn endpoint(it: &Endpoint, now: Timestamp) -> Option<Item> {
         href: Some(format!("/endpoints/{}", it.id)),
         button: Some((
             Role::Operator,
-            Button::does(
-                "Send a test event",
-                format!("/endpoints/{}/test", it.id),
-                Vec::new(),
-            ),
+            Button::does("Send a test event", format!("/endpoints/{}/test", it.id)),
         )),
         ..Item::since(Some(failing), now)
     })

@@ -126,11 +126,7 @@ fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
     let is_kept = |it: &Export| it.removed_at.is_none() && it.expires_at > visit.now();
     let mut acts = Vec::new();
     if it.export.as_ref().is_some_and(is_kept) {
-        let button = Button::does(
-            "Fetch the export",
-            format!("/privacy/{id}/export"),
-            Vec::new(),
-        );
+        let button = Button::does("Fetch the export", format!("/privacy/{id}/export"));
         acts.push(Act::of(
             visit,
             Role::Privacy,

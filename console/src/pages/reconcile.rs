@@ -4,26 +4,19 @@
 use axum::response::Response;
 use domain::api_key::Role;
 use lists::List as _;
+use lists::deeds::reconcile::Ask;
 use lists::providers::{Found, Reconciliations};
-use operators::reconciliation::{self as flow, Refused};
 
-use crate::access::{Operator, Reader, Visit, Write};
-use crate::act::{self, Act, Button, said};
+use crate::access::{Reader, Visit};
+use crate::act::{Act, Button};
+use crate::deed;
 use crate::error::Error;
 use crate::listing;
-
-const HERE: &str = Reconciliations::PAGE;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let mut listing = listing::read(&visit, &Reconciliations).await?.listing;
     listing.acts = vec![
-        Act::of(
-            &visit,
-            Role::Operator,
-            "Ask all providers now, from where they were asked last.",
-            Button::does("Ask now", format!("{HERE}/ask"), Vec::new()),
-            "waybill reconcile".to_owned(),
-        ),
+        deed::act::<Ask, _>(&visit, "", None),
         Act::of(
             &visit,
             Role::Reader,
@@ -33,14 +26,4 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         ),
     ];
     Ok(listing.answer(&visit))
-}
-
-/// Sent again it finds that all are due, and asks nobody twice.
-pub async fn ask(write: Write<Operator>) -> Result<Response, Error> {
-    match flow::ask(&write.parts().db, write.by(), None, None).await {
-        Ok(0) => Ok(act::see(HERE, said::CHANGED)),
-        Ok(_) => Ok(act::see(HERE, said::ASKED)),
-        Err(Refused::Database(error)) => Err(error.into()),
-        Err(why) => Err(Error::impossible(why)),
-    }
 }

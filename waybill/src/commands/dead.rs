@@ -2,8 +2,6 @@
 //! which error, fixes the cause, and requeues them. Jobs that can never succeed are discarded. The
 //! audit has an entry for both.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::job::{JobId, State};
@@ -15,16 +13,18 @@ use platform::terminal;
 use store::deliveries;
 use store::job_attempts;
 use store::jobs::ended::{self, Group};
-use store::jobs::operate::{self, Action};
+use store::jobs::operate;
 use store::jobs::{self};
 use store::sql::Db;
 
-use crate::commands::operation::{self, FoundJobs, How, missing, nothing_named, to_json};
+use crate::commands::deed::Do;
+use crate::commands::operation::{self, How, to_json};
 use crate::commands::{jobs as jobs_command, with_database};
 use crate::table::{self, Listed, One, Rows as _, or_dash};
 use lists::age::{self};
+use lists::deeds::Deed;
+use lists::deeds::jobs::{Discard, Requeue, ToEnded, unknown};
 use lists::jobs::{DeadFilter, DeadJobs};
-use lists::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -43,26 +43,15 @@ pub enum Command {
     /// The name of every field of the body is shown, but only those values that an erasure would
     /// keep: ids, amounts, times and states.
     Show(One),
-    /// Run dead jobs again, after you have fixed the cause
-    ///
-    /// Each job has as many tries as a new one. Running a job twice is harmless, because effects
-    /// that an earlier run had are not repeated. Workers may run meanwhile. If you stop the
-    /// command with Ctrl-C and give it again, it goes on with the rest.
-    Requeue(Targets),
-    /// Give dead jobs up for good, if they can never succeed
-    ///
-    /// The jobs are then done, and their bodies are removed. The row of the job with its last
-    /// error stays, and the audit says who discarded it. The delivery's id is still remembered, so
-    /// if the provider sends it again, it is a duplicate. The job of an open privacy request
-    /// cannot be discarded.
-    Discard(Targets),
+    Requeue(Targets<Requeue>),
+    Discard(Targets<Discard>),
 }
 
+// Its help is that of the deed.
 #[derive(clap::Args)]
-pub struct Targets {
-    /// The ids of the jobs. Without any, all jobs that the filters select
-    #[arg(value_parser = words::id)]
-    ids: Vec<JobId>,
+pub struct Targets<D: Deed> {
+    #[command(flatten)]
+    deed: Do<D>,
     #[command(flatten)]
     which: DeadFilter,
     /// All dead jobs
@@ -81,45 +70,29 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         }
         Command::List(listed) => listed.print(db, &DeadJobs).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
-        Command::Requeue(targets) => act(settings, db, Action::Requeue, &targets).await,
-        Command::Discard(targets) => act(settings, db, Action::Discard, &targets).await,
+        Command::Requeue(targets) => act(settings, db, targets, now).await,
+        Command::Discard(targets) => act(settings, db, targets, now).await,
     })
     .await
 }
 
-async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) -> Result<()> {
-    let (ids, which) = (&targets.ids, &targets.which);
-    nothing_named(ids, targets.all || !which.is_any())?;
-    let found = if ids.is_empty() {
-        FoundJobs::filtered(ended::dead(db, &which.at(Clock::system().now())).await?)
-    } else {
-        named(db, ids, State::Dead).await?
-    };
-    operation::run(settings, db, action, &targets.how, found).await
-}
-
-/// Sorts the jobs with these ids into those that have ended in this state and those that have not.
-pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<FoundJobs> {
-    let mut found = FoundJobs {
-        is_named: true,
-        jobs: Vec::new(),
-        missing: Vec::new(),
-    };
-    let ids: BTreeSet<JobId> = ids.iter().copied().collect();
-    for id in ids {
-        match jobs::show(db, id).await? {
-            None => found.missing.push(missing(id, unknown(id))),
-            Some(job) => match as_ended(&job, state) {
-                Ok(job) => found.jobs.push(job),
-                Err(why) => found.missing.push(missing(id, format!("job {id} {why}"))),
-            },
-        }
+async fn act<D: ToEnded>(
+    settings: &Settings,
+    db: &Db,
+    targets: Targets<D>,
+    now: Timestamp,
+) -> Result<()> {
+    let Targets {
+        deed,
+        which,
+        all,
+        how,
+    } = targets;
+    if operation::is_named(&deed.deed, all || !which.is_any(), &how)? {
+        return deed.run(settings, db).await;
     }
-    Ok(found)
-}
-
-pub fn unknown(id: JobId) -> String {
-    format!("there is no job {id} here; `waybill jobs list` and `waybill dead list` show some")
+    let found = ended::dead(db, &which.at(now)).await?;
+    operation::run(settings, db, &deed, &how, found).await
 }
 
 async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {

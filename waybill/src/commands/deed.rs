@@ -22,17 +22,24 @@ use crate::table;
 #[derive(clap::Args)]
 pub struct Do<D: Deed> {
     #[command(flatten)]
-    deed: D,
+    pub deed: D,
     #[command(flatten)]
-    operator: Operator,
+    pub operator: Operator,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 impl<D: Deed> Do<D> {
     /// Does it, and says what came of it.
     pub async fn run(self, settings: &Settings, db: &Db) -> Result<()> {
+        let json = self.json;
+        let done = self.outcome(settings, db).await?;
+        show(done.map_err(failed)?, json)
+    }
+
+    /// Does it. The outer error is one of the command itself.
+    pub async fn outcome(self, settings: &Settings, db: &Db) -> Result<Result<Done, Refused>> {
         let clock = Clock::system();
         let now = clock.now();
         let author = self.operator.author(settings, db).await?;
@@ -75,7 +82,7 @@ impl<D: Deed> Do<D> {
         if let Some(notifier) = notifier {
             notifier.close(db).await;
         }
-        show(done.map_err(failed)?, self.json)
+        Ok(done)
     }
 }
 
@@ -83,16 +90,14 @@ impl<D: Deed> Do<D> {
 pub fn show(done: Done, json: bool) -> Result<()> {
     if json {
         table::print_json(&done.json)?;
+    } else if done.failed.is_none() || done.text.is_some() {
+        let sentence = || format!("{}\n", done.says);
+        table::print(&done.text.unwrap_or_else(sentence))?;
     }
     if let Some(why) = done.failed {
         bail!("{why}");
     }
-    if json {
-        return Ok(());
-    }
-    let sentence = || format!("{}\n", done.says);
-    table::print(&done.text.unwrap_or_else(sentence))?;
-    if let Some(advice) = done.advice {
+    if let Some(advice) = done.advice.filter(|_| !json) {
         terminal::err(&advice);
     }
     Ok(())

@@ -4,23 +4,20 @@
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::job::{JobId, State};
-use operators::fields::{self, Reason};
 use platform::clock::Clock;
 use platform::zone;
 use store::job_attempts::Attempt;
 use store::jobs::ended;
-use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
 use store::sql::Db;
 use store::story;
 
 use crate::commands::deed::Do;
-use crate::commands::operation::{self, FoundJobs, How, nothing_named};
-use crate::commands::operator::Operator;
-use crate::commands::{dead, with_database};
+use crate::commands::operation::{self, How};
+use crate::commands::with_database;
 use crate::table::{self, Listed, One, Table, or_none};
 use lists::age::{self, Moment};
-use lists::deeds::jobs::RunNow;
+use lists::deeds::jobs::{Field, ProcessAgain, RunNow, unknown};
 use lists::jobs::{FailingJobs, Jobs};
 use lists::words;
 
@@ -37,39 +34,15 @@ pub enum Command {
     /// without personal data.
     Show(One),
     RunNow(Do<RunNow>),
-    /// Process finished deliveries again, as long as their bodies are kept
-    ///
-    /// Use this if orders or payments are lost or wrong in the database: after a backup was
-    /// restored, or after a handler was fixed. The deliveries are merged with the data that is
-    /// known, so nothing is done twice. Calls that were made, such as refunds and mails, are not
-    /// made again, and privacy requests that are done are not carried out again. The data of
-    /// people who were erased meanwhile does not come back. For dead jobs use
-    /// `waybill dead requeue`.
     Requeue(Requeue),
-    /// Show one field of a stored body as it came, for a reason
-    ///
-    /// The audit keeps who saw which field, when and why, and not its value. `waybill dead show` and
-    /// the console show which fields a body has.
-    Field {
-        #[arg(value_parser = words::id)]
-        id: JobId,
-        /// The field's path in the body, such as /shipping_address/city or /line_items/0/name
-        #[arg(value_name = "PATH")]
-        path: String,
-        /// Why it is needed: the customer has asked, a payment is refused or disputed, a parcel
-        /// cannot be delivered, or a fault is traced
-        #[arg(long, value_name = "REASON", value_parser = words::reason())]
-        reason: Reason,
-        #[command(flatten)]
-        operator: Operator,
-    },
+    Field(Do<Field>),
 }
 
+// Its help is that of the deed.
 #[derive(clap::Args)]
 pub struct Requeue {
-    /// The job ids of the deliveries. Without any, all deliveries that the filters select
-    #[arg(value_parser = words::id)]
-    ids: Vec<JobId>,
+    #[command(flatten)]
+    deed: Do<ProcessAgain>,
     /// Only deliveries of this topic or event type; `*` stands for any text: `orders/*`
     #[arg(long, value_name = "PATTERN", value_parser = words::topic(), hide_possible_values = true)]
     kind: Option<String>,
@@ -99,25 +72,16 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::Failing(listed) => listed.print(db, &FailingJobs).await,
         Command::Show(One { id, json }) => show(db, id, json).await,
         Command::RunNow(deed) => deed.run(settings, db).await,
-        Command::Requeue(requeue) => again(settings, db, &requeue).await,
-        Command::Field {
-            id,
-            path,
-            reason,
-            operator,
-        } => {
-            let author = operator.author(settings, db).await?;
-            let by = author.by(Clock::system().now());
-            let value = fields::show(db, by, id, &path, reason).await?;
-            table::print_json(&value)
-        }
+        Command::Requeue(requeue) => again(settings, db, requeue).await,
+        // A field is JSON in any case.
+        Command::Field(deed) => Do { json: true, ..deed }.run(settings, db).await,
     })
     .await
 }
 
 async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     let Some(job) = jobs::show(db, id).await? else {
-        bail!("{}", dead::unknown(id));
+        bail!("{}", unknown(id));
     };
     let mut attempts = Vec::new();
     for it in story::with_histories(db, vec![job]).await? {
@@ -136,29 +100,28 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     }
 }
 
-async fn again(settings: &Settings, db: &Db, requeue: &Requeue) -> Result<()> {
-    let (kind, shop) = (requeue.kind.as_ref(), requeue.shop.as_ref());
+async fn again(settings: &Settings, db: &Db, requeue: Requeue) -> Result<()> {
+    let (kind, shop) = (requeue.kind, requeue.shop);
     let (since, before) = (requeue.since, requeue.before);
-    let connection = requeue.connection.as_ref();
+    let connection = requeue.connection;
     let is_of_some = kind.is_some() || shop.is_some() || connection.is_some();
-    let is_filtered = is_of_some || since.is_some() || before.is_some();
-    nothing_named(&requeue.ids, requeue.all || is_filtered)?;
-    let found = if requeue.ids.is_empty() {
-        let now = Clock::system().now();
-        let any = ended::Filter::default();
-        let filter = ended::Filter {
-            kind: kind.cloned().unwrap_or_default(),
-            shop: shop.map_or_else(String::new, |shop| shop.to_ascii_lowercase()),
-            connection: connection.cloned().unwrap_or_default(),
-            arrived_from: since.map_or(any.arrived_from, |it| it.at(now)),
-            arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
-            ..any
-        };
-        FoundJobs::filtered(ended::done(db, &filter).await?)
-    } else {
-        dead::named(db, &requeue.ids, State::Done).await?
+    let is_filtered = requeue.all || is_of_some || since.is_some() || before.is_some();
+    let (deed, how) = (requeue.deed, requeue.how);
+    if operation::is_named(&deed.deed, is_filtered, &how)? {
+        return deed.run(settings, db).await;
+    }
+    let now = Clock::system().now();
+    let any = ended::Filter::default();
+    let filter = ended::Filter {
+        kind: kind.unwrap_or_default(),
+        shop: shop.map_or_else(String::new, |shop| shop.to_ascii_lowercase()),
+        connection: connection.unwrap_or_default(),
+        arrived_from: since.map_or(any.arrived_from, |it| it.at(now)),
+        arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
+        ..any
     };
-    operation::run(settings, db, Action::Requeue, &requeue.how, found).await
+    let found = ended::done(db, &filter).await?;
+    operation::run(settings, db, &deed, &how, found).await
 }
 
 /// The attempts of a job in a table, if there are any.

@@ -1,4 +1,4 @@
-//! Requeues or discards many jobs. The command first shows how many jobs it has found and which.
+//! Requeues or discards all jobs that filters select. The command first shows how many jobs it has found and which.
 //! After the operator has confirmed, it changes them batch by batch at a limited rate, so that a
 //! provider that has just recovered is not overloaded. If it is stopped in the middle, no batch is
 //! half done, and the same command does the rest.
@@ -27,10 +27,12 @@ use store::sql::Db;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
+use crate::commands::deed::Do;
 use crate::commands::operator::Operator;
 use crate::commands::{confirm, misused};
 use crate::table::{self, Rows as _};
 use lists::age;
+use lists::deeds::jobs::{self as deeds, ToEnded};
 
 /// How long the command tries to reach the broker. If it cannot, the workers' sweep finds the
 /// jobs.
@@ -47,32 +49,12 @@ pub struct How {
     /// Change at most this many jobs a second. Default: 50; for discarding no limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: Option<u32>,
-    /// Do not ask for confirmation
+    /// Do not ask for confirmation. Nobody is asked of jobs that are named by their ids
     #[arg(long, short)]
     yes: bool,
     /// Change nothing unless exactly this many jobs are found, as a dry run before showed
     #[arg(long, value_name = "N")]
     expect: Option<usize>,
-    #[command(flatten)]
-    operator: Operator,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// The jobs that the operator asked for, as they were found.
-pub struct FoundJobs {
-    /// The operator named the jobs by their ids, and not by filters.
-    pub is_named: bool,
-    pub jobs: Vec<Ended>,
-    /// The named jobs that cannot be changed, with the reasons.
-    pub missing: Vec<Missing>,
-}
-
-#[derive(Serialize)]
-pub struct Missing {
-    pub id: JobId,
-    pub why: String,
 }
 
 #[derive(Serialize)]
@@ -101,7 +83,6 @@ struct Report {
     /// How many jobs were not changed because another command or worker had changed them first.
     passed_over: usize,
     refused: Vec<Refused>,
-    missing: Vec<Missing>,
     /// The command was stopped before all jobs were done.
     stopped: bool,
     /// The jobs that were changed; of a dry run, those that would be changed.
@@ -126,29 +107,32 @@ struct Operation<'a> {
     db: &'a Db,
     action: Action,
     how: &'a How,
+    operator: &'a Operator,
+    json: bool,
 }
 
 /// Changes all jobs that were found and may be changed.
-pub async fn run(
+pub async fn run<D: ToEnded>(
     settings: &Settings,
     db: &Db,
-    action: Action,
+    deed: &Do<D>,
     how: &How,
-    found: FoundJobs,
+    found: Vec<Ended>,
 ) -> Result<()> {
     let operation = Operation {
         settings,
         db,
-        action,
+        action: D::ACTION,
         how,
+        operator: &deed.operator,
+        json: deed.json,
     };
     operation.run(found).await
 }
 
 impl Operation<'_> {
-    async fn run(&self, found: FoundJobs) -> Result<()> {
-        let (is_named, missing) = (found.is_named, found.missing);
-        let (jobs, refused) = admitted(self.db, self.action, found.jobs).await?;
+    async fn run(&self, found: Vec<Ended>) -> Result<()> {
+        let (jobs, refused) = admitted(self.db, self.action, found).await?;
         let refused = refused.into_iter().map(|(job, refusal)| Refused {
             id: job.id,
             kind: job.kind,
@@ -156,7 +140,7 @@ impl Operation<'_> {
         });
         // An operator who says `--all` means all jobs that can be requeued, so the others are not
         // reported as failures.
-        let is_wanted = is_named || self.action == Action::Discard || jobs.is_empty();
+        let is_wanted = self.action == Action::Discard || jobs.is_empty();
         let mut report = Report {
             is_wanted,
             action: self.action.into_str(),
@@ -168,7 +152,6 @@ impl Operation<'_> {
             done: 0,
             passed_over: 0,
             refused: refused.collect(),
-            missing,
             stopped: false,
             ids: Vec::new(),
         };
@@ -185,9 +168,7 @@ impl Operation<'_> {
         }
         let mut reach = Reach::Unneeded;
         if !jobs.is_empty() {
-            // A single job that was named by its id needs no confirmation.
-            let is_meant = self.how.yes || (is_named && jobs.len() == 1);
-            if !is_meant {
+            if !self.how.yes {
                 self.confirm(&report)?;
             }
             let notifier = Notifier::open(self.settings).await?;
@@ -208,7 +189,7 @@ impl Operation<'_> {
     /// Changes the jobs batch by batch, until all are done or the operator presses Ctrl-C.
     async fn work(&self, jobs: &[Ended], notifier: &Notifier, report: &mut Report) -> Result<()> {
         let clock = Clock::system();
-        let author = self.how.operator.author(self.settings, self.db).await?;
+        let author = self.operator.author(self.settings, self.db).await?;
         let stop = shutdown::on_signal()?;
         let rate = self.rate();
         let begun = Instant::now();
@@ -275,7 +256,7 @@ impl Operation<'_> {
     }
 
     fn progress(&self, worked: usize, all: usize) {
-        if terminal::err_is_one() && !self.how.json && all > MAX_JOBS_PER_MESSAGE {
+        if terminal::err_is_one() && !self.json && all > MAX_JOBS_PER_MESSAGE {
             terminal::over(&format!("{}ed: {worked} of {all}", self.action));
             if worked == all {
                 terminal::err("\n");
@@ -285,16 +266,16 @@ impl Operation<'_> {
 
     /// Prints the report, and fails if not everything that the operator asked for was done.
     fn print_report(&self, report: &Report, text: impl Fn() -> String) -> Result<()> {
-        if self.how.json {
+        if self.json {
             table::print_json(report)?;
         } else {
             table::print(&text())?;
         }
         let refusals = self.refusals(&report.refused);
-        let mut problems: Vec<String> = report.missing.iter().map(|it| it.why.clone()).collect();
+        let mut problems = Vec::new();
         if report.is_wanted {
             problems.extend(refusals);
-        } else if !self.how.json {
+        } else if !self.json {
             for refusal in refusals {
                 table::print(&format!("{refusal}\n"))?;
             }
@@ -351,33 +332,11 @@ impl Operation<'_> {
     }
 
     fn summary(&self, report: &Report, reach: Reach) -> String {
-        let done = match (self.action, report.ids.as_slice()) {
-            (_, []) if report.matched == 0 => NOTHING.to_owned(),
-            (_, []) => "Nothing was changed.\n".to_owned(),
-            (Action::Requeue, [id]) => format!(
-                "Job {id} is ready; {}.\nSee what becomes of it: waybill jobs show {id}\n",
-                reach.description()
-            ),
-            (Action::Requeue, ids) => format!(
-                "{} jobs are ready; {}.\nSee what becomes of them: waybill dead summary\n",
-                ids.len(),
-                reach.description()
-            ),
-            (Action::Discard, [id]) => {
-                format!("Job {id} is discarded: it is never run again, and its body is gone.\n")
-            }
-            (Action::Discard, ids) => format!(
-                "{} jobs are discarded: they are never run again, and their bodies are gone.\n",
-                ids.len()
-            ),
-        };
-        match report.passed_over {
-            0 => done,
-            others => format!(
-                "{done}{others} were passed over: someone else was first, or they have ended anew \
-                 meanwhile.\n"
-            ),
+        if report.matched == 0 {
+            return NOTHING.to_owned();
         }
+        let (done, passed_over) = (&report.ids, report.passed_over);
+        deeds::text(self.action, done, passed_over, reach.description())
     }
 }
 
@@ -518,33 +477,18 @@ impl Notifier {
     }
 }
 
-impl FoundJobs {
-    /// Those that filters have found.
-    pub fn filtered(jobs: Vec<Ended>) -> Self {
-        FoundJobs {
-            is_named: false,
-            jobs,
-            missing: Vec::new(),
-        }
-    }
-}
-
-/// A job that was named by its id and cannot be changed, with the reason.
-pub fn missing(id: JobId, why: impl Into<String>) -> Missing {
-    Missing {
-        id,
-        why: why.into(),
-    }
-}
-
-/// Checks that the operator either named jobs by their ids or gave filters.
-pub fn nothing_named(ids: &[JobId], is_filtered: bool) -> Result<()> {
-    match (ids.is_empty(), is_filtered) {
+/// Whether the operator named jobs by their ids, and not by filters.
+pub fn is_named<D: ToEnded>(deed: &D, is_filtered: bool, how: &How) -> Result<bool> {
+    let of_filters = how.dry_run || how.rate.is_some() || how.expect.is_some();
+    match (deed.named().ids.is_empty(), is_filtered) {
         (true, false) => Err(misused(
             "which jobs? Name them by their ids, or by filters such as --kind; --all is all",
         )),
         (false, true) => Err(misused("name jobs by their ids or by filters, not by both")),
-        _ => Ok(()),
+        (false, false) if of_filters => Err(misused(
+            "--dry-run, --rate and --expect are for filters; jobs that are named by their ids are those and no others",
+        )),
+        (is_empty, _) => Ok(!is_empty),
     }
 }
 

@@ -18,24 +18,22 @@ use store::reconciliations::{self, Reconciled, Reconciliation};
 use store::sql::Db;
 use tokio::time::{Instant, sleep};
 
-use crate::commands::operator::Operator;
-use crate::commands::{misused, with_database};
+use crate::commands::deed::{Do, failed};
+use crate::commands::with_database;
 use crate::table::{self, Rows as _, or_none};
 use lists::age::{self, Moment};
+use lists::deeds::reconcile::Ask;
 
 /// How long nothing may happen before it is clear that nobody asks.
 const PATIENCE: Duration = Duration::from_secs(40);
 const SOON: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
+// Its help is that of the deed.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only the shops or the account of this connection; `default` is that of the settings
-    #[arg(long, value_name = "NAME")]
-    connection: Option<String>,
-    /// Compare anew what changed since then, such as 3d or 2027-01-31
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
-    since: Option<Moment>,
+    #[command(flatten)]
+    ask: Do<Ask>,
     /// Only show how far each shop and each account was compared, and what was found lately
     #[arg(long, conflicts_with = "since")]
     status: bool,
@@ -45,11 +43,6 @@ pub struct Arguments {
     /// How many of the deliveries that were found are shown
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(i64).range(0..=10_000))]
     limit: i64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    operator: Operator,
 }
 
 /// What is shown.
@@ -63,42 +56,35 @@ struct Shown {
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     with_database(settings, async |db| {
         let clock = Clock::system();
-        let connection = arguments.connection.as_deref();
+        let Arguments { ask, limit, .. } = arguments;
+        let (connection, json) = (ask.deed.connection.clone(), ask.json);
+        let connection = connection.as_deref();
         if let Some(day) = arguments.books {
             let from = day.at(clock.now());
             let period = Period {
                 from,
                 until: zone::next_day(from),
             };
-            return books(
-                settings,
-                db,
-                connection.unwrap_or(DEFAULT),
-                period,
-                arguments.json,
-            )
-            .await;
+            return books(settings, db, connection.unwrap_or(DEFAULT), period, json).await;
         }
         if !arguments.status {
-            let author = arguments.operator.author(settings, db).await?;
             let now = clock.now();
-            let since = arguments.since.map(|since| since.at(now));
-            match flow::ask(db, author.by(now), connection, since).await {
-                Ok(_) => {}
-                Err(refused @ Refused::Future) => return Err(misused(refused.to_string())),
-                Err(refused) => return Err(refused.into()),
+            match ask.outcome(settings, db).await? {
+                // It is due already.
+                Ok(_) | Err(lists::deeds::Refused::Changed(..)) => {}
+                Err(why) => return Err(failed(why)),
             }
             wait(db, connection, now).await?;
         }
         let shown = Shown {
             compared: of(reconciliations::all(db).await?, connection),
-            found: reconciliations::newest(db, connection, arguments.limit).await?,
+            found: reconciliations::newest(db, connection, limit).await?,
         };
         if let Some(name) = connection.filter(|_| shown.compared.is_empty()) {
             return Err(Refused::Unknown(name.to_owned()).into());
         }
         let now = clock.now();
-        table::show(arguments.json, &shown, || text(&shown, now))?;
+        table::show(json, &shown, || text(&shown, now))?;
         let failing = shown.compared.iter().find(|it| it.failing_since.is_some());
         match failing {
             Some(it) if !arguments.status => bail!("{} was not compared: {}", name(it), why(it)),

@@ -159,10 +159,11 @@ pub async fn test(db: &Db, clock: &Clock, id: Uuid, patience: Duration) -> Resul
             Some(format!("{NOT_SENT}; `waybill jobs show {job}` says more")),
         ),
     };
-    let done = Done::new(says, page, json);
+    let text = format!("The endpoint accepted the test event {job}.\n");
     Ok(Done {
+        text: failed.is_none().then_some(text),
         failed,
-        ..done.text(format!("The endpoint accepted the test event {job}.\n"))
+        ..Done::new(says, page, json)
     })
 }
 

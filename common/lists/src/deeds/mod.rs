@@ -35,6 +35,7 @@ pub mod licenses;
 pub mod operations;
 pub mod pauses;
 pub mod privacy;
+pub mod reconcile;
 
 /// Something that operators do.
 pub trait Deed: Args + Send + Sync + Sized + 'static {
@@ -373,9 +374,11 @@ pub enum Refused {
 }
 
 impl About {
-    /// Where the console asks, and where the answer goes, for this one: `/licenses/ID/revoke`.
+    /// Where the console asks, and where the answer goes, for this one: `/licenses/ID/revoke`. A command of one word
+    /// asks: `/reconcile/ask`.
     pub fn path(&self, target: &str) -> String {
-        let (noun, word) = self.command.split_once(' ').unwrap_or((self.command, ""));
+        let words = self.command.split_once(' ');
+        let (noun, word) = words.unwrap_or((self.command, "ask"));
         match self.target {
             None => format!("/{noun}/{word}"),
             Some(_) => format!("/{noun}/{target}/{word}"),

@@ -292,11 +292,11 @@ async fn heavy_from_what_needs_me_a_dead_job_runs_again_in_three_clicks() {
     picture(&mut browser, "dead-job");
     browser.press("Requeue");
     let text = browser.text("document.querySelector('[role=status]').innerText");
-    assert!(text.contains("made ready"), "{text}");
+    assert!(text.contains("the full number of tries"), "{text}");
     assert_eq!(service.jobs(State::Ready).await, 1);
     for (name, path) in [
         ("dead-list", "/dead"),
-        ("ask-many", "/dead/requeue"),
+        ("ask-many", "/dead/all/requeue"),
         ("ask-endpoint", "/endpoints/add"),
         ("endpoints", "/endpoints"),
         ("audit", "/audit"),

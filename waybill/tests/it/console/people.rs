@@ -79,7 +79,7 @@ async fn a_body_is_shown_without_people_and_one_field_for_a_reason_that_the_audi
 
     let to = format!("/jobs/{id}/field");
     let ask = async |session: &Session, token: &str, field: &str, reason: &str| {
-        let fields = [("token", token), ("field", field), ("reason", reason)];
+        let fields = [("token", token), ("path", field), ("reason", reason)];
         let answer = session.send(console.post(&to, &fields)).await;
         (answer.status().as_u16(), answer.text().await.unwrap())
     };

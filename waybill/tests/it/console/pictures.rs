@@ -21,7 +21,7 @@ async fn heavy_the_pictures_of_the_console_show_what_the_document_says() {
         ("order", order.as_str(), "What happened"),
         ("live", "/live", "orders/paid"),
         ("dead", "/dead", "Requeue all of these"),
-        ("operation", "/dead/requeue", "Requeue 3 jobs?"),
+        ("operation", "/dead/all/requeue", "Requeue 3 jobs?"),
         (
             "privacy",
             privacy.unwrap().as_str(),

@@ -79,7 +79,7 @@ async fn heavy_three_clicks_lead_to_what_comes_and_to_why_it_failed() {
         .presses("Dead: orders/create")
         .presses(&dead)
         .presses("Requeue")
-        .sees("made ready");
+        .sees("the full number of tries");
     Person::opens(&mut browser, &url, "again, all that died of it")
         .presses("Dead: orders/create")
         .presses("Requeue all of these")

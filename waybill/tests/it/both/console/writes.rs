@@ -105,6 +105,12 @@ async fn state(service: &Service) -> Vec<String> {
     all
 }
 
+/// The field that chooses a job as it is.
+fn choice(job: &Summary) -> (&'static str, String) {
+    let name = format!("job-{}", job.id).leak();
+    (name, job.finished_at.unwrap().0.to_string())
+}
+
 /// A write as a page sends it.
 struct Case {
     /// Its path in the table of writes.
@@ -134,6 +140,13 @@ async fn cases(service: &Service) -> Vec<Case> {
         job(service, "w-2").await,
         job(service, "waits").await,
     );
+    service
+        .execute(
+            "update jobs set state = 'done'
+             where id in (select id from deliveries where external_id = 'w-3')",
+        )
+        .await;
+    let known = job(service, "w-3").await;
     let of_job = |path, job: &Summary| Case {
         path,
         id: Some(job.id),
@@ -143,10 +156,8 @@ async fn cases(service: &Service) -> Vec<Case> {
         path,
         id: None,
         fields: vec![
-            (
-                format!("job-{}", job.id).leak(),
-                job.finished_at.unwrap().0.to_string(),
-            ),
+            choice(job),
+            ("id", service.clock().id().to_string()),
             ("sure", "yes".to_owned()),
         ],
     };
@@ -164,17 +175,16 @@ async fn cases(service: &Service) -> Vec<Case> {
     };
     let mut all = vec![
         of_job("/jobs/{id}/run-now", &waits),
-        of_job("/jobs/{id}/requeue", &one),
-        of_job("/jobs/{id}/discard", &other),
+        of_chosen("/dead/requeue", &one),
+        of_chosen("/dead/discard", &other),
+        of_chosen("/jobs/requeue", &known),
         Case {
             path: "/jobs/{id}/field",
             id: Some(waits.id),
-            fields: vec![("field", "/id".to_owned()), ("reason", "fault".to_owned())],
+            fields: vec![("path", "/id".to_owned()), ("reason", "fault".to_owned())],
         },
-        of_dead("/dead/requeue"),
-        of_dead("/dead/discard"),
-        of_chosen("/dead/chosen/requeue", &job(service, "w-3").await),
-        of_chosen("/dead/chosen/discard", &job(service, "w-4").await),
+        of_dead("/dead/all/requeue"),
+        of_dead("/dead/all/discard"),
     ];
     all.push(Case {
         path: "/keys/create",
@@ -637,16 +647,18 @@ async fn a_dead_job_is_run_again_once_by_who_may_and_others_see_the_command() {
     let page = console.shown(&session, &path).await;
     assert!(page.contains("Requeue</button>"), "{page}");
     assert!(page.contains(&format!("waybill dead requeue {}", dead.id)));
-    let seen = dead.finished_at.unwrap().0.to_string();
-    let fields = [("token", token.as_str()), ("seen", seen.as_str())];
-    let answer = session
-        .send(console.post(&format!("{path}/requeue"), &fields))
-        .await;
+    let (name, seen) = choice(&dead);
+    assert!(
+        page.contains(&format!("name=\"{name}\" value=\"{seen}\"")),
+        "{page}"
+    );
+    let fields = [("token", token.as_str()), (name, seen.as_str())];
+    let answer = session.send(console.post("/dead/requeue", &fields)).await;
     assert_eq!(answer.status(), 303);
     let led = answer.headers()["location"].to_str().unwrap().to_owned();
-    assert_eq!(led, format!("{path}?done=requeued"));
+    assert_eq!(led, format!("{path}?done=dead-requeue"));
     let page = console.shown(&session, &led).await;
-    assert!(page.contains("made ready with its full number"), "{page}");
+    assert!(page.contains("the full number of tries"), "{page}");
     let ready = job(&service, "w-1").await;
     assert_eq!((ready.state.as_str(), ready.attempts), ("ready", 0));
     let entry = trail(&service, "jobs.requeued").await;
@@ -660,9 +672,7 @@ async fn a_dead_job_is_run_again_once_by_who_may_and_others_see_the_command() {
              where id in (select id from deliveries where external_id = 'w-1')",
         )
         .await;
-    let late = session
-        .send(console.post(&format!("{path}/requeue"), &fields))
-        .await;
+    let late = session.send(console.post("/dead/requeue", &fields)).await;
     assert_eq!(
         late.headers()["location"].to_str().unwrap(),
         format!("{path}?done=changed")
@@ -683,16 +693,23 @@ async fn a_dead_job_is_discarded_for_good_after_a_page_has_asked() {
     let console = service.console().await;
     let (session, token) = signed_in(&service, &console, Role::Operator).await;
     let dead = job(&service, "w-1").await;
-    let path = format!("/jobs/{}/discard", dead.id);
-    let page = console.shown(&session, &path).await;
-    assert!(
-        page.contains("for good?") && page.contains("the shelf is away"),
-        "{page}"
-    );
+    let (name, seen) = choice(&dead);
+    let fields = [("token", token.as_str()), (name, seen.as_str())];
+    let asked = session.send(console.post("/dead/discard", &fields)).await;
+    assert_eq!(asked.status(), 200);
+    let page = asked.text().await.unwrap();
+    for part in [
+        "Discard 1 job for good?",
+        "the shelf is away",
+        &format!("name=\"{name}\" value=\"{seen}\""),
+        &format!("waybill dead discard {}", dead.id),
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     assert_eq!(job(&service, "w-1").await.state, "dead", "it only asks");
-    let seen = dead.finished_at.unwrap().0.to_string();
-    let fields = [("token", token.as_str()), ("seen", seen.as_str())];
-    let answer = session.send(console.post(&path, &fields)).await;
+    let id = service.clock().id().to_string();
+    let sure = [fields[0], fields[1], ("sure", "yes"), ("id", id.as_str())];
+    let answer = session.send(console.post("/dead/discard", &sure)).await;
     assert_eq!(answer.status(), 303);
     let gone = job(&service, "w-1").await;
     assert_eq!((gone.state.as_str(), gone.body_bytes), ("done", None));
@@ -712,11 +729,9 @@ async fn a_finished_delivery_is_processed_again_and_a_job_that_waits_runs_now() 
     let path = format!("/jobs/{}", done.id);
     let page = console.shown(&session, &path).await;
     assert!(page.contains("Requeue</button>"), "{page}");
-    let seen = done.finished_at.unwrap().0.to_string();
-    let fields = [("token", token.as_str()), ("seen", seen.as_str())];
-    let answer = session
-        .send(console.post(&format!("{path}/requeue"), &fields))
-        .await;
+    let (name, seen) = choice(&done);
+    let fields = [("token", token.as_str()), (name, seen.as_str())];
+    let answer = session.send(console.post("/jobs/requeue", &fields)).await;
     assert_eq!(answer.status(), 303);
     service.settled().await;
     let again = job(&service, "w-1").await;
@@ -753,7 +768,7 @@ async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() 
     let list = console.shown(&session, "/dead?kind=orders%2F*").await;
     assert!(list.contains("Requeue all of these"), "{list}");
     let page = console
-        .shown(&session, "/dead/requeue?kind=orders%2F*")
+        .shown(&session, "/dead/all/requeue?kind=orders%2F*")
         .await;
     assert!(page.contains("Requeue 5 jobs?"), "{page}");
     assert!(page.contains("--before "), "{page}");
@@ -772,7 +787,9 @@ async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() 
         ("rate", "50"),
     ];
     for _ in 0..2 {
-        let answer = session.send(console.post("/dead/requeue", &fields)).await;
+        let answer = session
+            .send(console.post("/dead/all/requeue", &fields))
+            .await;
         assert_eq!(answer.status(), 303);
     }
     assert_eq!(

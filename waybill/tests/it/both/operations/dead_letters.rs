@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
-use crate::support::operator::{dead_orders, items, json, parsed, refused, said, waybill};
+use crate::support::operator::{dead_orders, items, json, parsed, ran, refused, said, waybill};
 use crate::support::order::{body, deliver, order_delivery, post_all, with};
 use crate::support::records::with_page;
 use crate::support::requests::{entry, give_up, posted, request};
@@ -23,6 +23,10 @@ async fn trail(service: &Service, action: &str) -> Vec<audit::AuditEntry> {
     let entries = audit::newest(service.db(), 1000).await.unwrap();
     let its = entries.into_iter().filter(|entry| entry.action == action);
     its.collect()
+}
+
+fn ids_of(texts: &Value) -> Vec<String> {
+    serde_json::from_value(texts.clone()).unwrap()
 }
 
 fn ids(list: &Value) -> Vec<String> {
@@ -199,6 +203,47 @@ async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
     let text = said(&service, &["dead", "requeue", &one]).await;
     assert!(text.contains(&format!("Job {one} is ready")), "{text}");
     assert_eq!(service.jobs(State::Dead).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_jobs_that_are_named_those_that_can_be_are_changed_and_the_others_say_why() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 3).await;
+    let dead = ids(&items(&service, &["dead", "list"]).await);
+    said(&service, &["dead", "requeue", &dead[0]]).await;
+    let nobody = Uuid::now_v7().to_string();
+    let named = [&dead[0], &dead[1], &nobody, &dead[2], &dead[1]];
+    let named = named.map(String::as_str);
+    for option in ["--dry-run", "--rate=5", "--expect=2"] {
+        let of_named = [&["dead", "requeue", option], &named[..]].concat();
+        let (code, error) = refused(&service, &of_named).await;
+        assert!(code == 2 && error.contains("are for filters"), "{error}");
+    }
+    let command = [&["dead", "requeue", "--json"], &named[..]].concat();
+    let output = ran(&service, &command).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    for why in [
+        format!("job {} is ready", dead[0]),
+        format!("there is no job {nobody}"),
+    ] {
+        assert!(error.contains(&why), "{why}: {error}");
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut done = ids_of(&report["ids"]);
+    done.sort();
+    let mut wanted = [dead[1].clone(), dead[2].clone()];
+    wanted.sort();
+    assert_eq!(done, wanted);
+    assert_eq!(
+        (&report["done"], &report["passed_over"]),
+        (&value!(2), &value!(0))
+    );
+    assert_eq!(report["refused"].as_array().unwrap().len(), 2);
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let entries = trail(&service, "jobs.requeued").await;
+    assert_eq!(entries.len(), 2, "one of the first job, one of the others");
     service.stop().await;
 }
 
