@@ -445,7 +445,8 @@ create table orders (
     record text not null, -- record
     created_at bigint not null,
     updated_at bigint not null,
-    primary key (shop, id)
+    -- The id comes first, so that an order whose shop nobody has named is found by this too.
+    primary key (id, shop)
 );
 
 -- No index has updated_at or another column that changes with nearly every delivery, so PostgreSQL writes none
@@ -454,9 +455,6 @@ create table orders (
 -- For the list of orders, of all shops and of one.
 create index orders_listed on orders (listed_at, shop, id);
 create index orders_of_shop on orders (shop, listed_at, id);
--- It stands after orders_of_shop. While PostgreSQL knows nothing of a table, all indices seem alike to it and it takes
--- the newest one: it would find one order among all of its shop.
-create index orders_id on orders (id);
 create index orders_name on orders (name, shop, id) where name is not null;
 -- The index has all columns that identify an order, so the other orders of an agreement are found without reading rows.
 create index orders_agreement on orders (pact_id, shop, id) where pact_id is not null;
@@ -519,7 +517,7 @@ create table refunds (
     created_at bigint not null,
     updated_at bigint not null,
     primary key (shop, order_id, payment_id),
-    foreign key (shop, order_id) references orders (shop, id)
+    foreign key (order_id, shop) references orders (id, shop)
 );
 
 -- Refunds that an operator has to decide about.

@@ -101,20 +101,20 @@ async fn customers(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
 }
 
 async fn orders(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
-    let mut after = (String::new(), i64::MIN);
+    let mut after = (i64::MIN, String::new());
     loop {
         let rows = db
             .query(
-                "select shop, id, customer_id, record from orders
-                 where (shop, id) > ($1, $2) order by shop, id limit $3",
+                "select id, shop, customer_id, record from orders
+                 where (id, shop) > ($1, $2) order by id, shop limit $3",
             )
-            .bind(after.0.as_str())
-            .bind(after.1)
+            .bind(after.0)
+            .bind(after.1.as_str())
             .bind(ROWS)
             .fetch_all()
             .await?;
         for row in &rows {
-            after = (row.get("shop")?, row.get("id")?);
+            after = (row.get("id")?, row.get("shop")?);
             if let Some(id) = row.get("customer_id")? {
                 found(Subject::Customer(id));
             }
