@@ -41,7 +41,6 @@ mod shapes;
 mod sweep;
 mod webhooks;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
@@ -225,6 +224,8 @@ async fn next(
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long a worker that ends tries to write that it was not a job that ended it.
+const LAST_WRITE: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Runs the jobs of a message and acknowledges it. While the database is away, the message is
@@ -239,7 +240,7 @@ impl Worker {
         self.received.notify_one();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut logged = false;
-        let mut counted = HashSet::new();
+        let mut counted = None;
         loop {
             let error = match self.process(&message, &mut counted).await {
                 Ok(()) => break,
@@ -252,7 +253,12 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(backoff.next_pause()) => {}
-                () = shutdown.cancelled() => return,
+                () = shutdown.cancelled() => {
+                    // If the database is away still, the next process waits before it runs the job.
+                    let taken_back = self.take_back(&mut counted);
+                    let _ = tokio::time::timeout(LAST_WRITE, taken_back).await;
+                    return;
+                }
             }
         }
         if logged {

@@ -1,7 +1,6 @@
 //! Runs the jobs of one message: as a batch, with savepoints, or isolated (see the documentation
 //! of the crate).
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +30,14 @@ pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
 /// The error of a run that panicked. The panic itself is logged where it happens.
 pub(crate) const PANICKED: &str = "it panicked";
 
+/// A run that is counted and has not ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted {
+    job: JobId,
+    /// How many runs in a row have not ended in order, with this one.
+    runs: i64,
+}
+
 /// The result of running a list of jobs in one transaction.
 enum Outcome {
     /// All jobs are done, and the transaction is committed.
@@ -45,19 +52,15 @@ impl Worker {
     /// Runs those jobs of a message that are still ready and whose kind this version knows. An
     /// error comes from the database, and then the message is not acknowledged.
     ///
-    /// `counted` gets the jobs whose run is counted. When the message is tried again, because the database went
+    /// `counted` gets the job whose run is counted. When the message is tried again, because the database went
     /// away in the middle, that is taken back first: it was not the job that ended the run.
     pub(crate) async fn process(
         self: &Arc<Self>,
         message: &bus::Message,
-        counted: &mut HashSet<JobId>,
+        counted: &mut Option<Counted>,
     ) -> sql::Result<()> {
+        self.take_back(counted).await?;
         let now = self.parts.clock.now();
-        if !counted.is_empty() {
-            let ids = counted.iter().copied().collect();
-            jobs::take_back_attempts(&self.parts.db, ids, now).await?;
-            counted.clear();
-        }
         let jobs = jobs::ready(&self.parts.db, &message.jobs, now).await?;
         if let Some(newest) = jobs.iter().map(|job| job.created_at.0).max() {
             self.newest.fetch_max(newest, Ordering::Relaxed);
@@ -86,6 +89,16 @@ impl Worker {
             self.record(job, failure, begun, None).await?;
         }
         self.run_batch(prepared, counted).await
+    }
+
+    /// Takes back that a run was counted which the database has ended.
+    pub(crate) async fn take_back(&self, counted: &mut Option<Counted>) -> sql::Result<()> {
+        if let Some(Counted { job, runs }) = *counted {
+            let (db, now) = (&self.parts.db, self.parts.clock.now());
+            jobs::take_back_attempt(db, job, runs, now).await?;
+            *counted = None;
+        }
+        Ok(())
     }
 
     /// Reads the bodies, and computes everything that needs no database, outside the async
@@ -128,7 +141,7 @@ impl Worker {
     async fn run_batch(
         &self,
         prepared: Vec<Prepared>,
-        counted: &mut HashSet<JobId>,
+        counted: &mut Option<Counted>,
     ) -> sql::Result<()> {
         if prepared.is_empty() {
             return Ok(());
@@ -181,7 +194,7 @@ impl Worker {
     async fn run_with_savepoints(
         &self,
         prepared: Vec<Prepared>,
-        counted: &mut HashSet<JobId>,
+        counted: &mut Option<Counted>,
     ) -> sql::Result<()> {
         let mut failed = Vec::new();
         let outcome = self
@@ -260,24 +273,22 @@ impl Worker {
     }
 
     /// Runs each job in a transaction of its own, and counts each run before it starts.
-    async fn run_isolated(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
+    async fn run_isolated(&self, jobs: Vec<Job>, counted: &mut Option<Counted>) -> sql::Result<()> {
         for job in jobs {
             let begun = Begun::now(&self.parts.clock);
-            let Some(unfinished_attempts) = self.begin_attempt(&job).await? else {
+            let Some(unfinished_attempts) = self.begin_attempt(&job, counted).await? else {
                 continue;
             };
-            counted.insert(job.id);
             if unfinished_attempts > MAX_UNFINISHED_ATTEMPTS {
                 let text = format!(
                     "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
                 );
                 self.record(&job, &JobFailure::permanent(text), begun, None)
                     .await?;
-                continue;
+            } else {
+                self.run_one_isolated(job).await?;
             }
-            let id = job.id;
-            self.run_one_isolated(job).await?;
-            counted.remove(&id);
+            *counted = None;
         }
         Ok(())
     }
@@ -302,9 +313,15 @@ impl Worker {
         Ok(others)
     }
 
-    async fn begin_attempt(&self, job: &Job) -> sql::Result<Option<i64>> {
+    async fn begin_attempt(
+        &self,
+        job: &Job,
+        counted: &mut Option<Counted>,
+    ) -> sql::Result<Option<i64>> {
         let mut tx = self.parts.db.begin().await?;
         let unfinished_attempts = jobs::begin_attempt(&mut tx, job.id).await?;
+        // Before the commit: it may be done although its answer is lost.
+        *counted = unfinished_attempts.map(|runs| Counted { job: job.id, runs });
         tx.commit().await?;
         Ok(unfinished_attempts)
     }

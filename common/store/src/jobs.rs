@@ -408,17 +408,24 @@ pub async fn wait_after(
     .await
 }
 
-/// Takes back what [`begin_attempt`] counted: what ended these runs was the database, and their process lives.
-/// The jobs may run at once.
-pub async fn take_back_attempts(db: &Db, ids: Vec<JobId>, now: Timestamp) -> Result<()> {
+/// Takes back what [`begin_attempt`] counted: what ended this run was the database, and its process lives. The job may run
+/// at once. `unfinished_attempts` is what was returned. Nothing happens when it was not committed, or was taken back
+/// before.
+pub async fn take_back_attempt(
+    db: &Db,
+    id: JobId,
+    unfinished_attempts: i64,
+    now: Timestamp,
+) -> Result<()> {
     db.transact(
         "update jobs
          set unfinished_attempts = unfinished_attempts - 1,
              run_at = case when run_at > $1 then $1 else run_at end
-         where state not in ('done', 'dead') and unfinished_attempts > 0 and id in ($2..)",
+         where state not in ('done', 'dead') and unfinished_attempts = $2 and id = $3",
     )
     .bind(now.0)
-    .bind(ids)
+    .bind(unfinished_attempts)
+    .bind(id)
     .done()
     .await
 }

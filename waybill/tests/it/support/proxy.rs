@@ -142,25 +142,36 @@ async fn pass(
     }
 }
 
-/// Ends when the server has answered a commit.
+/// Ends when the server has committed something that was written, and before it can say so. It commits with the command, and
+/// after a statement outside of a transaction.
 async fn pass_until_commit(client: &mut TcpStream, server: &mut TcpStream) -> io::Result<()> {
+    const WRITES: [&[u8]; 4] = [b"insert into", b"update ", b"delete from", b"commit\0"];
+    // A command is complete, and the server is ready for the next one, outside of a transaction.
+    const COMPLETE: &[u8] = b"C\0\0\0";
+    const READY: &[u8] = b"Z\0\0\0\x05I";
+    let has = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|it| it == part);
     let (mut up, mut down) = ([0; 4096], [0; 4096]);
+    let (mut is_written, mut answer) = (false, Vec::new());
     loop {
         tokio::select! {
             read = client.read(&mut up) => {
                 let said = &up[..read?];
-                server.write_all(said).await?;
-                if said.is_empty() || said.to_ascii_lowercase().windows(6).any(|it| it == b"commit") {
-                    let _answer = server.read(&mut down).await?;
-                    return Ok(());
-                }
-            }
-            read = server.read(&mut down) => {
-                let said = &down[..read?];
-                client.write_all(said).await?;
                 if said.is_empty() {
                     return Ok(());
                 }
+                let text = said.to_ascii_lowercase();
+                is_written |= WRITES.iter().any(|it| has(&text, it));
+                answer.clear();
+                server.write_all(said).await?;
+            }
+            read = server.read(&mut down) => {
+                let said = &down[..read?];
+                answer.extend_from_slice(said);
+                let is_committed = has(&answer, COMPLETE) && answer.ends_with(READY);
+                if said.is_empty() || (is_written && is_committed) {
+                    return Ok(());
+                }
+                client.write_all(said).await?;
             }
         }
     }

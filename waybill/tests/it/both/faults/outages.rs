@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use domain::job::{Queue, Source, State};
+use domain::job::{JobId, Queue, Source, State};
 use domain::time::Timestamp;
 use process::open_migrated;
 use store::sql::Db;
@@ -177,6 +177,47 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
         pause(Duration::from_millis(20)).await;
         assert!(is_accepted(&service, seed).await, "delivery {seed}");
     }
+    service.stop().await;
+}
+
+/// A run is counted before it begins, and each time its commit is done without a word.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn runs_whose_commits_are_done_without_a_word_do_not_count_as_the_end_of_a_process() {
+    let (mut service, database) = intake_behind_a_proxy().await;
+    assert!(is_accepted(&service, 1).await);
+    // It is not due while the worker starts. Later each of its runs is counted.
+    service
+        .execute("update jobs set unfinished_attempts = 1, run_at = run_at + 3600000")
+        .await;
+    service.start_workers();
+    eventually("the worker has read the message", async || {
+        let bus = &service.parts.bus;
+        bus.depth(Queue::Orders).await.ok() == Some(0)
+    })
+    .await;
+    let direct = Db::open(&service.backend.database_url, 1).await.unwrap();
+    database.cut_commits();
+    let due = "update jobs set run_at = created_at returning id";
+    let mut tx = direct.begin().await.unwrap();
+    let id = tx.query(due).first(|row| row.get("id")).await.unwrap();
+    tx.commit().await.unwrap();
+    let ids: [JobId; 1] = [id.unwrap()];
+    let bus = &service.parts.bus;
+    bus.notify(Queue::Orders, "orders/create", &ids)
+        .await
+        .unwrap();
+    // In this time the worker tries more often than a job may end its process.
+    pause(Duration::from_secs(8)).await;
+    database.restore();
+    database.interrupt();
+    eventually("it is done", async || {
+        service.jobs(State::Done).await + service.jobs(State::Dead).await == 1
+    })
+    .await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let counted = "select cast(sum(unfinished_attempts) as bigint) as n from jobs";
+    assert_eq!(service.count(counted).await, 0);
     service.stop().await;
 }
 

@@ -223,7 +223,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("operators::fields::show", ONE_CHANGE),
     (
-        "store::jobs::take_back_attempts",
+        "store::jobs::take_back_attempt",
         "It needs a database that was away within a run. Without it a run is counted that the job did not end,          of which more than five make it dead.",
     ),
     ("operators::samples::remove", SAMPLES),
