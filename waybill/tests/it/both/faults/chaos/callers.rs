@@ -257,6 +257,20 @@ impl<'a> Callers<'a> {
         }
     }
 
+    /// Requeues the jobs that were given up because each of five runs in a row met with the end of its process, as an operator
+    /// does who knows that it was not the job that ended them. How many there were.
+    pub async fn requeue(&self, db: &Db) -> i64 {
+        let given_up = "select count(*) as n from jobs
+            where state = 'dead' and last_error like 'its process ended while running it%'";
+        let count = count(db, given_up).await;
+        if count > 0 {
+            let error = "its process ended while running it";
+            let requeue = ["dead", "requeue", "--error", error, "--yes"];
+            self.command(&requeue).await.expect("they are requeued");
+        }
+        count
+    }
+
     /// What was answered holds: each token says whose it is, each key is one checkout and one order.
     pub async fn are_right(&self, answered: &Answered, db: &Db) {
         for (login, token) in &answered.tokens {
