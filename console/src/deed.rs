@@ -55,6 +55,19 @@ pub fn name_of<D: Deed>(says: &str) -> String {
     }
 }
 
+/// What it does, and how it is taken back, by paragraphs.
+pub fn about<D: Deed>() -> Vec<String> {
+    let (does, more) = form::about::<D>();
+    let mut about = vec![format!("{does}.")];
+    about.extend(more);
+    match D::ABOUT.undo {
+        Undo::Never => about.push("It cannot be taken back.".to_owned()),
+        Undo::By(command) => about.push(format!("To take it back: waybill {command}.")),
+        Undo::Needless => {}
+    }
+    about
+}
+
 /// What brings a form of this page so that it is done once, however often it is sent.
 pub fn fields<R>(visit: &Visit<R>, seen: Option<i64>) -> Hidden {
     let mut fields = vec![
@@ -129,14 +142,7 @@ pub async fn ask<D: Deed>(visit: Visit<Doer<D>>) -> Result<Response, Error> {
         let is_target = D::ABOUT.target == Some(it.name.as_str());
         !is_target && !known.left_out.contains(&it.name.as_str())
     });
-    let (does, more) = form::about::<D>();
-    let mut about = vec![format!("{does}.")];
-    about.extend(more);
-    match D::ABOUT.undo {
-        Undo::Never => about.push("It cannot be taken back.".to_owned()),
-        Undo::By(command) => about.push(format!("To take it back: waybill {command}.")),
-        Undo::Needless => {}
-    }
+    let about = about::<D>();
     let back = match target {
         "" => D::ABOUT.list(),
         target => format!("{}/{target}", D::ABOUT.list()),
@@ -182,17 +188,25 @@ pub fn read<D: Deed>(write: &Write<Doer<D>>) -> Result<D, Error> {
     form::read(given, D::ABOUT.empty).map_err(Error::impossible)
 }
 
-/// Does it, and leads to what came of it. A list is led back to with its filters.
-pub async fn carry_out<D: Deed, R>(mut write: Write<R>, deed: D) -> Result<Response, Error> {
+/// Does it, and leads to what came of it.
+pub async fn carry_out<D: Deed, R>(write: Write<R>, deed: D) -> Result<Response, Error> {
+    carry_out_from(write, deed, None).await
+}
+
+/// The same, and leads to this page.
+pub async fn carry_out_from<D: Deed, R>(
+    mut write: Write<R>,
+    deed: D,
+    from: Option<String>,
+) -> Result<Response, Error> {
     let done = match perform(&mut write, deed).await? {
         Ok(done) => done,
+        Err(Refused::Changed(page, _)) => {
+            return Ok(act::see(&from.unwrap_or(page), said::CHANGED));
+        }
         Err(why) => return refused(why),
     };
-    let mut page = done.page;
-    let filters = write.query.without(&["after", "done", "format"]);
-    if page == D::ABOUT.list() && filters != "?" {
-        page.push_str(&filters);
-    }
+    let page = from.unwrap_or(done.page);
     let Some(made) = done.secret else {
         return Ok(act::lead(&page, &name_of::<D>(done.says)));
     };

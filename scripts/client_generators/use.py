@@ -1,6 +1,7 @@
-"""Imports every module of the Python client, and asks a running Waybill with it, if its address and an API key are given."""
+"""Imports every module of the Python client, and asks a running Waybill with it, if its address is given."""
 
 import importlib
+import os
 import pkgutil
 import sys
 
@@ -15,8 +16,7 @@ if len(sys.argv) > 2:
     from waybill_client import AuthenticatedClient
     from waybill_client.api.events import list_endpoints, list_events
 
-    address, key = sys.argv[2:]
-    with AuthenticatedClient(base_url=address, token=key) as client:
+    with AuthenticatedClient(base_url=sys.argv[2], token=os.environ["API_KEY"]) as client:
         for of in (list_endpoints, list_events):
             answer = of.sync(client=client)
             print(f"{of.__name__.rpartition('.')[2]}: {answer.to_dict()}")

@@ -264,7 +264,8 @@ impl List for Jobs {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeadJobs;
 
-// Which dead jobs are meant. Their list and what is done to them have the same filters.
+// Which dead jobs are meant. Their list and what is done to them have the same filters. (A comment for the documentation
+// would become the help of the commands.)
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct DeadFilter {
     /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`

@@ -1,16 +1,15 @@
-//! Dead jobs, those that died last first. And how all of a list are run again or discarded: a page says how
-//! many they are and asks, and an operation does it.
+//! Dead jobs, those that died last first. Those that are chosen, here or on the page of one, are requeued or discarded at once,
+//! the latter after a page has asked; so are finished deliveries of that page. Of all of a list a page says how many they are
+//! and asks, and an operation does it.
 
 use std::collections::BTreeMap;
-use std::iter;
 
 use axum::response::Response;
 use domain::time::Timestamp;
 use lists::deeds::jobs::{Discard, Named, Requeue, ToEnded};
 use lists::deeds::{About, Deed as _};
-use lists::form;
 use lists::jobs::DeadJobs;
-use lists::shown::{Cell, bounded, quoted};
+use lists::shown::{self, Cell, bounded, quoted};
 use operators::operations as flow;
 use store::jobs::ended::{self, Filter};
 use store::jobs::operate::Action;
@@ -56,6 +55,9 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 /// With this begin the names of the fields that choose a job. Their value is when it had ended, as the page showed it.
 const CHOSEN: &str = "job-";
 
+/// The field that says which page it is done from: that of a job, or else a list.
+pub const FROM: &str = "from";
+
 /// The field that chooses a job as it is shown.
 pub fn choice(job: &Summary) -> (String, String) {
     let ended = job.finished_at.unwrap_or(job.run_at);
@@ -71,6 +73,9 @@ fn chosen(fields: &Fields) -> Result<Named, Error> {
     };
     let seen = fields.beginning(CHOSEN).map(read);
     let seen: BTreeMap<_, _> = seen.collect::<Result<_, Error>>()?;
+    if seen.is_empty() {
+        return Err(Error::impossible("choose at least one job"));
+    }
     Ok(Named {
         ids: seen.keys().copied().collect(),
         seen,
@@ -80,67 +85,69 @@ fn chosen(fields: &Fields) -> Result<Named, Error> {
 /// Does it to the chosen jobs that are as the page showed them. What is for good is asked before.
 pub async fn to_chosen<D: ToEnded>(write: Write<Doer<D>>) -> Result<Response, Error> {
     let named = chosen(&write.fields)?;
-    if D::ABOUT.question.is_some() && !named.ids.is_empty() && write.fields.get("sure").is_empty() {
-        return ask_chosen::<D>(&write, named).await;
+    let from = match (write.fields.get(FROM), named.ids.as_slice()) {
+        ("job", [one]) => shown::job(*one),
+        _ => format!("{}{}", D::ABOUT.list(), asked(&write.query)),
+    };
+    if D::ABOUT.question.is_some() && write.fields.get("sure").is_empty() {
+        return ask_chosen::<D>(&write, named, from).await;
     }
-    deed::carry_out(write, D::of(named)).await
+    deed::carry_out_from(write, D::of(named), Some(from)).await
 }
 
 /// What a list is asked for, as a query.
 fn asked(query: &Fields) -> String {
-    query.without(&["after", "done", "format"])
+    match query.without(&["after", "done", "format"]) {
+        none if none == "?" => String::new(),
+        query => query,
+    }
 }
 
-async fn ask_chosen<D: ToEnded>(write: &Write<Doer<D>>, named: Named) -> Result<Response, Error> {
-    let query = asked(&write.query);
+/// Asks of those that have not changed since.
+async fn ask_chosen<D: ToEnded>(
+    write: &Write<Doer<D>>,
+    named: Named,
+    from: String,
+) -> Result<Response, Error> {
     let mut table = Table::new(&["Ended", "Kind", "Shop", "Last error", "Job"]);
-    let mut fields = deed::fields(write, None);
-    fields.push(("sure".into(), "yes".to_owned()));
-    for (id, seen) in &named.seen {
-        let job = jobs::show(write.db(), *id).await?;
-        let job = job.ok_or(Error::Unknown("job"))?;
+    let (mut fields, mut ids) = (deed::fields(write, None), Vec::new());
+    for (id, seen) in named.seen {
+        let job = jobs::show(write.db(), id).await?;
+        let Some(job) = job.filter(|it| it.finished_at == Some(seen) && it.discarded_at.is_none())
+        else {
+            continue;
+        };
+        let (name, value) = choice(&job);
+        fields.push((name.into(), value));
+        ids.push(id.to_string());
         table.row(vec![
-            Cell::time(*seen),
-            Cell::text(job.kind.as_str()),
+            Cell::time(seen),
+            Cell::text(job.kind),
             Cell::maybe(job.shop.as_deref()),
             Cell::maybe(job.last_error.as_deref()),
-            Cell::job(*id),
+            Cell::job(id),
         ]);
-        fields.push((format!("{CHOSEN}{id}").into(), seen.0.to_string()));
     }
-    let ids: Vec<String> = named.ids.iter().map(ToString::to_string).collect();
-    let label = D::ABOUT.question.map_or("", |it| it.button);
+    if ids.is_empty() {
+        return Ok(act::see(&from, said::CHANGED));
+    }
+    fields.push(("sure".into(), "yes".to_owned()));
+    fields.push((FROM.into(), write.fields.get(FROM).to_owned()));
+    let asked_of = D::ABOUT.question.ok_or(Error::NotFound)?;
     let question = Question {
         here: D::ABOUT.list(),
-        title: title(label, i64::try_from(ids.len()).unwrap_or(i64::MAX), false),
-        about: about::<D>(),
+        title: asked_of.title.to_owned(),
+        about: deed::about::<D>(),
         tables: vec![("Which jobs", table)],
-        to: Some(format!("{}{query}", D::ABOUT.path(""))),
-        label,
+        to: Some(format!("{}{}", D::ABOUT.path(""), asked(&write.query))),
+        label: asked_of.button,
         look: deed::look::<D>(),
         fields,
-        back: match ids.as_slice() {
-            [one] => format!("/jobs/{one}"),
-            _ => format!("{}{query}", D::ABOUT.list()),
-        },
+        back: from,
         command: deed::command::<D>(&ids.join(" ")),
         ..Question::default()
     };
     Ok(question.answer(write))
-}
-
-/// What a deed means, by paragraphs.
-fn about<D: ToEnded>() -> Vec<String> {
-    let (does, more) = form::about::<D>();
-    iter::once(format!("{does}.")).chain(more).collect()
-}
-
-/// `Discard 3 jobs for good?`
-fn title(label: &str, jobs: i64, is_more: bool) -> String {
-    let (word, rest) = label.split_once(' ').unwrap_or((label, ""));
-    let noun = if jobs == 1 { "job" } else { "jobs" };
-    let title = format!("{word} {} {noun} {rest}", counted(jobs, is_more));
-    format!("{}?", title.trim_end())
 }
 
 /// Which jobs the fields of a list or of a form name.
@@ -253,22 +260,26 @@ pub async fn ask_all<D: ToEnded>(visit: Visit<Doer<D>>) -> Result<Response, Erro
     sent.push(("until".into(), died_until.0.to_string()));
     sent.push(("id".into(), visit.new_id().to_string()));
     let is_any = jobs > 0 || is_more;
-    let mut about = about::<D>();
+    let mut about = vec![NOTHING.to_owned()];
     if is_any {
+        about = deed::about::<D>();
         about.push(LATER.to_owned());
-    } else {
-        about = vec![NOTHING.to_owned()];
     }
     if is_more {
         about.push(UNCOUNTED.to_owned());
     }
-    let label = match action {
-        Action::Requeue => "Requeue them",
-        Action::Discard => "Discard them for good",
+    let count = counted(jobs, is_more);
+    let noun = if jobs == 1 { "job" } else { "jobs" };
+    let (title, label) = match action {
+        Action::Requeue => (format!("Requeue {count} {noun}?"), "Requeue them"),
+        Action::Discard => (
+            format!("Discard {count} {noun} for good?"),
+            "Discard them for good",
+        ),
     };
     let question = Question {
         here: "/dead".to_owned(),
-        title: title(&label.replace(" them", ""), jobs, is_more),
+        title,
         about,
         facts,
         tables: if found.kinds.is_empty() {

@@ -146,6 +146,7 @@ fn to_ended<D: ToEnded>(visit: &Visit<Reader>, job: &jobs::Summary) -> Act {
     if let Some(button) = &mut act.button {
         button.asks = false;
         button.fields.push((name.into(), seen));
+        button.fields.push((dead::FROM.into(), "job".to_owned()));
     }
     act
 }

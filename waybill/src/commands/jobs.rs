@@ -73,8 +73,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Command::Show(One { id, json }) => show(db, id, json).await,
         Command::RunNow(deed) => deed.run(settings, db).await,
         Command::Requeue(requeue) => again(settings, db, requeue).await,
-        // A field is JSON in any case.
-        Command::Field(deed) => Do { json: true, ..deed }.run(settings, db).await,
+        Command::Field(deed) => deed.run(settings, db).await,
     })
     .await
 }

@@ -43,16 +43,17 @@ const NOTHING: &str = "No jobs match.\n";
 
 #[derive(clap::Args)]
 pub struct How {
-    /// Only show how many jobs there are and which; change nothing
+    /// Only with filters: show how many jobs there are and which; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Change at most this many jobs a second. Default: 50; for discarding no limit
+    /// Only with filters: change at most this many jobs a second. Default: 50; for discarding no limit. When it is
+    /// stopped with Ctrl-C, the same command does the rest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: Option<u32>,
-    /// Do not ask for confirmation. Nobody is asked of jobs that are named by their ids
+    /// Do not ask for confirmation. Jobs that are named by their ids are changed without a question
     #[arg(long, short)]
     yes: bool,
-    /// Change nothing unless exactly this many jobs are found, as a dry run before showed
+    /// Only with filters: change nothing unless exactly this many jobs are found, as a dry run before showed
     #[arg(long, value_name = "N")]
     expect: Option<usize>,
 }
@@ -257,7 +258,7 @@ impl Operation<'_> {
 
     fn progress(&self, worked: usize, all: usize) {
         if terminal::err_is_one() && !self.json && all > MAX_JOBS_PER_MESSAGE {
-            terminal::over(&format!("{}ed: {worked} of {all}", self.action));
+            terminal::over(&format!("{}: {worked} of {all}", self.action.past()));
             if worked == all {
                 terminal::err("\n");
             }
@@ -304,7 +305,7 @@ impl Operation<'_> {
                 [one] => format!("job {} ({})", one.id, one.kind),
                 many => format!("{} jobs ({}, ..)", many.len(), many[0].kind),
             };
-            format!("{which} cannot be {}ed: {why}", self.action)
+            format!("{which} cannot be {}: {why}", self.action.past())
         });
         reported.collect()
     }
@@ -486,7 +487,7 @@ pub fn is_named<D: ToEnded>(deed: &D, is_filtered: bool, how: &How) -> Result<bo
         )),
         (false, true) => Err(misused("name jobs by their ids or by filters, not by both")),
         (false, false) if of_filters => Err(misused(
-            "--dry-run, --rate and --expect are for filters; jobs that are named by their ids are those and no others",
+            "leave out --dry-run, --rate and --expect, which are for filters: jobs are named by their ids here",
         )),
         (is_empty, _) => Ok(!is_empty),
     }

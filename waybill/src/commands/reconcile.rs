@@ -68,13 +68,13 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
             return books(settings, db, connection.unwrap_or(DEFAULT), period, json).await;
         }
         if !arguments.status {
-            let now = clock.now();
             match ask.outcome(settings, db).await? {
                 // It is due already.
                 Ok(_) | Err(lists::deeds::Refused::Changed(..)) => {}
                 Err(why) => return Err(failed(why)),
             }
-            wait(db, connection, now).await?;
+            // What was asked is due at the latest now.
+            wait(db, connection, clock.now()).await?;
         }
         let shown = Shown {
             compared: of(reconciliations::all(db).await?, connection),

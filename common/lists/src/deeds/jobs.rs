@@ -16,7 +16,7 @@ use store::jobs;
 use store::jobs::operate::{Action, carry_out};
 use store::jobs::run_now::{self, NotMadeDue};
 
-use super::{About, CHANGED, Deed, Desk, Done, Refused};
+use super::{About, Deed, Desk, Done, Refused};
 use crate::{shown, words};
 
 /// Make a job that waits due now, after you have fixed the cause
@@ -61,7 +61,7 @@ impl Deed for RunNow {
     }
 }
 
-/// Jobs that are named by their ids.
+// Jobs that are named by their ids. (A comment for the documentation would become the help of the commands.)
 #[derive(Clone, Debug, clap::Args)]
 pub struct Named {
     /// The ids of the jobs. Without any, all jobs that the filters select
@@ -109,7 +109,7 @@ pub struct Discard {
 /// Use this if orders or payments are lost or wrong in the database: after a backup was restored, or after a handler was
 /// fixed. The deliveries are merged with the data that is known, so nothing is done twice. Calls that were made, such as
 /// refunds and mails, are not made again, and privacy requests that are done are not carried out again. The data of people who
-/// were erased meanwhile does not come back. For dead jobs use `waybill dead requeue`.
+/// were erased meanwhile does not come back.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ProcessAgain {
     #[command(flatten)]
@@ -117,9 +117,10 @@ pub struct ProcessAgain {
 }
 
 const REQUEUED: &str = "Requeued, with the full number of tries. Workers were notified.";
-const DISCARDED: &str = "Discarded: it is never run again, and its body is gone.";
-const SOME: &str = "Some were left as they are, because they have changed since you saw them or may not be given up. The others \
-                    were done.";
+const DISCARDED: &str =
+    "Discarded: what was discarded is never run again, and has no body any more.";
+const SOME: &str = "Some were left as they are, because they have changed since you saw them or may not be changed. The others were \
+                    done.";
 
 impl ToEnded for Requeue {
     const ACTION: Action = Action::Requeue;
@@ -159,7 +160,7 @@ impl ToEnded for Discard {
 impl Deed for Discard {
     const ABOUT: About = About::new("dead discard", Role::Operator, "Discard ..")
         .notifies()
-        .asks("Discard for good?", "Discard for good")
+        .asks("Discard these jobs for good?", "Discard for good")
         .for_good();
     const SAYS: &'static [&'static str] = &[DISCARDED, SOME];
 
@@ -236,9 +237,10 @@ async fn to_ended<D: ToEnded>(deed: D, desk: &Desk<'_>) -> Result<Done, Refused>
     left.extend(refused.into_iter().map(|(job, refusal)| Left {
         id: job.id,
         why: format!(
-            "job {} ({}) cannot be {action}ed: {}",
+            "job {} ({}) cannot be {}: {}",
             job.id,
             job.kind,
+            action.past(),
             refusal.why()
         ),
     }));
@@ -258,7 +260,10 @@ async fn to_ended<D: ToEnded>(deed: D, desk: &Desk<'_>) -> Result<Done, Refused>
         return Err(match why {
             Some(why) if !is_known => Refused::Unknown("job", why),
             Some(why) => Refused::Impossible(why),
-            None => Refused::Changed(page, CHANGED.to_owned()),
+            None => Refused::Changed(
+                page,
+                text(action, &[], passed_over, "").trim_end().to_owned(),
+            ),
         });
     }
     let says = if done.len() == ids.len() {
@@ -268,6 +273,7 @@ async fn to_ended<D: ToEnded>(deed: D, desk: &Desk<'_>) -> Result<Done, Refused>
     };
     let json = json!({
         "action": action.into_str(),
+        "operation": desk.id,
         "done": done.len(),
         "ids": done,
         "passed_over": passed_over,
@@ -304,6 +310,9 @@ pub fn text(action: Action, done: &[JobId], passed_over: usize, heard: &str) -> 
     };
     match passed_over {
         0 => text,
+        1 => format!(
+            "{text}One was passed over: someone else was first, or it has ended anew meanwhile.\n"
+        ),
         others => format!(
             "{text}{others} were passed over: someone else was first, or they have ended anew meanwhile.\n"
         ),
@@ -339,6 +348,7 @@ impl Deed for Field {
             NotShown::Database(error) => error.into(),
             why => Refused::Impossible(why.to_string()),
         })?;
-        Ok(Done::new("", shown::job(id), value))
+        let text = format!("{value:#}\n");
+        Ok(Done::new("", shown::job(id), value).text(text))
     }
 }

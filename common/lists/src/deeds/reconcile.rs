@@ -10,7 +10,7 @@ use crate::age::{self, Moment};
 /// Ask the providers what never came, and take it
 ///
 /// The workers ask each provider whose API is set, every RECONCILE_MINUTES by themselves. What never came is taken as if it had
-/// come, and what came changes nothing. Without --since they go on where they were; the first run begins when the API was set.
+/// come, and what came changes nothing. They go on where they were; the first run begins when the API was set.
 /// Stripe lists the events of 30 days, and Shopify the orders of 60 without the right read_all_orders.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Ask {

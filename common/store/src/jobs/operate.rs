@@ -28,6 +28,16 @@ pub enum Action {
     Discard,
 }
 
+impl Action {
+    /// What was done, as in "5 were requeued".
+    pub fn past(self) -> &'static str {
+        match self {
+            Action::Requeue => "requeued",
+            Action::Discard => "discarded",
+        }
+    }
+}
+
 /// Why a job is left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {

@@ -196,7 +196,7 @@ async fn heavy_dead_jobs_that_are_chosen_are_requeued_or_discarded_after_asking(
     assert!(
         browser
             .text("document.body.innerText")
-            .contains("Discard 1 job for good?")
+            .contains("Discard these jobs for good?")
     );
     assert_eq!(states("discarded").await, 0, "it is asked first");
     let colours = "getComputedStyle(document.querySelector('button.danger')).color
@@ -206,7 +206,7 @@ async fn heavy_dead_jobs_that_are_chosen_are_requeued_or_discarded_after_asking(
     assert!(
         browser
             .text("document.body.innerText")
-            .contains("it is never run again")
+            .contains("what was discarded is never run again")
     );
     assert_eq!((states("dead").await, states("discarded").await), (2, 1));
     let filtered = format!("{dead}?kind=orders*");

@@ -627,7 +627,14 @@ async fn where_the_console_is_read_only_nobody_writes() {
     for path in ["/dead".to_owned(), format!("/jobs/{id}")] {
         let page = console.shown(&session, &path).await;
         assert!(page.contains("waybill dead requeue"), "{page}");
-        assert!(!page.contains("Requeue</button>") && !page.contains("/dead/requeue"));
+        for part in [
+            "Requeue</button>",
+            "Requeue all of these</a>",
+            "action=\"/dead/",
+            "href=\"/dead/",
+        ] {
+            assert!(!page.contains(part), "{part}: {page}");
+        }
     }
     service.stop().await;
 }
@@ -652,7 +659,11 @@ async fn a_dead_job_is_run_again_once_by_who_may_and_others_see_the_command() {
         page.contains(&format!("name=\"{name}\" value=\"{seen}\"")),
         "{page}"
     );
-    let fields = [("token", token.as_str()), (name, seen.as_str())];
+    let fields = [
+        ("token", token.as_str()),
+        (name, seen.as_str()),
+        ("from", "job"),
+    ];
     let answer = session.send(console.post("/dead/requeue", &fields)).await;
     assert_eq!(answer.status(), 303);
     let led = answer.headers()["location"].to_str().unwrap().to_owned();
@@ -699,7 +710,8 @@ async fn a_dead_job_is_discarded_for_good_after_a_page_has_asked() {
     assert_eq!(asked.status(), 200);
     let page = asked.text().await.unwrap();
     for part in [
-        "Discard 1 job for good?",
+        "Discard these jobs for good?",
+        "It cannot be taken back.",
         "the shelf is away",
         &format!("name=\"{name}\" value=\"{seen}\""),
         &format!("waybill dead discard {}", dead.id),
@@ -714,6 +726,53 @@ async fn a_dead_job_is_discarded_for_good_after_a_page_has_asked() {
     let gone = job(&service, "w-1").await;
     assert_eq!((gone.state.as_str(), gone.body_bytes), ("done", None));
     assert!(gone.discarded_at.is_some());
+    assert_eq!(trail(&service, "jobs.discarded").await.len(), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_done_to_chosen_jobs_leads_back_to_their_list_and_says_what_was_done() {
+    let mut service = service().without_workers().start().await;
+    dead_orders(&service, 4).await;
+    let console = service.console().await;
+    let (session, token) = signed_in(&service, &console, Role::Operator).await;
+    let id = service.clock().id().to_string();
+    let mut all = Vec::new();
+    for name in ["w-1", "w-2", "w-3", "w-4"] {
+        all.push(choice(&job(&service, name).await));
+    }
+    let send = async |path: &str, chosen: &[usize]| {
+        let mut fields = vec![("token", token.as_str()), ("sure", "yes"), ("id", &id)];
+        fields.extend(chosen.iter().map(|at| (all[*at].0, all[*at].1.as_str())));
+        let answer = session.send(console.post(path, &fields)).await;
+        let led = answer.headers().get("location");
+        let led = led.map(|led| led.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), led, answer.text().await.unwrap())
+    };
+    for path in ["/dead/requeue", "/dead/discard"] {
+        let (status, _, page) = send(path, &[]).await;
+        assert!(
+            status == 409 && page.contains("choose at least one job"),
+            "{path}: {status} {page}"
+        );
+    }
+    let (_, led, _) = send("/dead/discard?kind=orders%2F*", &[0, 1]).await;
+    assert_eq!(
+        led.as_deref(),
+        Some("/dead?kind=orders%2F*&done=dead-discard")
+    );
+    let page = console.shown(&session, &led.unwrap()).await;
+    assert!(page.contains("what was discarded is never run again"));
+    // The first has changed since.
+    let (_, led, _) = send("/dead/requeue", &[1, 2]).await;
+    assert_eq!(led.as_deref(), Some("/dead?done=dead-requeue-1"));
+    for _ in 0..2 {
+        let (_, led, _) = send("/dead/requeue?kind=orders%2F*", &[1]).await;
+        assert_eq!(led.as_deref(), Some("/dead?kind=orders%2F*&done=changed"));
+    }
+    let (_, led, _) = send("/dead/requeue", &[3]).await;
+    assert_eq!(led.as_deref(), Some("/dead?done=dead-requeue"));
+    assert_eq!(service.jobs(State::Ready).await, 2);
     assert_eq!(trail(&service, "jobs.discarded").await.len(), 1);
     service.stop().await;
 }

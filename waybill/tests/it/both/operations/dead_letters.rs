@@ -244,6 +244,19 @@ async fn of_jobs_that_are_named_those_that_can_be_are_changed_and_the_others_say
     assert_eq!(service.jobs(State::Dead).await, 0);
     let entries = trail(&service, "jobs.requeued").await;
     assert_eq!(entries.len(), 2, "one of the first job, one of the others");
+    assert_eq!(report["operation"], entries[0].object_id.as_str());
+    // Named, they are meant: nobody is asked.
+    service
+        .execute(
+            "update jobs set state = 'dead', finished_at = created_at + 9 where state = 'ready'",
+        )
+        .await;
+    let more = ids(&items(&service, &["dead", "list"]).await);
+    let discard = ["dead", "discard", &more[0], &more[1], &more[2]];
+    let text = said(&service, &discard).await;
+    assert!(text.contains("3 jobs are discarded"), "{text}");
+    let (code, error) = refused(&service, &discard).await;
+    assert!(code == 1 && error.contains("was discarded"), "{error}");
     service.stop().await;
 }
 
