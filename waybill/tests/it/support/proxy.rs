@@ -22,6 +22,8 @@ pub struct Proxy {
     server: Arc<Mutex<String>>,
     mode: Arc<AtomicU8>,
     cut: watch::Sender<u64>,
+    /// What was said on each connection that was broken at a commit.
+    lost: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
@@ -35,13 +37,15 @@ impl Proxy {
             server: Arc::new(Mutex::new(host.to_owned())),
             mode: Arc::new(AtomicU8::new(PASS)),
             cut: watch::Sender::new(0),
+            lost: Arc::default(),
         };
         let (mode, cut) = (proxy.mode.clone(), proxy.cut.clone());
+        let lost = proxy.lost.clone();
         let server = proxy.server.clone();
         platform::task::spawn("proxy", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let host = server.lock().unwrap().clone();
-                let pass = pass(client, host, mode.clone(), cut.subscribe());
+                let pass = pass(client, host, mode.clone(), cut.subscribe(), lost.clone());
                 platform::task::spawn("proxied connection", pass);
             }
         });
@@ -69,6 +73,12 @@ impl Proxy {
     pub fn cut_commits(&self) {
         self.mode.store(CUT_COMMITS, Ordering::SeqCst);
         self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// How many of these commits were of what has this in its text, in small letters.
+    pub fn lost_commits(&self, of: &str) -> usize {
+        let lost = self.lost.lock().unwrap();
+        lost.iter().filter(|said| said.contains(of)).count()
     }
 
     pub fn restore(&self) {
@@ -111,6 +121,7 @@ async fn pass(
     host: String,
     mode: Arc<AtomicU8>,
     mut cut: watch::Receiver<u64>,
+    lost: Arc<Mutex<Vec<String>>>,
 ) {
     cut.mark_unchanged();
     match mode.load(Ordering::SeqCst) {
@@ -129,7 +140,9 @@ async fn pass(
             };
             let through = async {
                 if mode == CUT_COMMITS {
-                    let _ = pass_until_commit(&mut client, &mut server).await;
+                    if let Ok(Some(said)) = pass_until_commit(&mut client, &mut server).await {
+                        lost.lock().unwrap().push(said);
+                    }
                 } else {
                     let _ = copy_bidirectional(&mut client, &mut server).await;
                 }
@@ -143,33 +156,39 @@ async fn pass(
 }
 
 /// Ends when the server has committed something that was written, and before it can say so. It commits with the command, and
-/// after a statement outside of a transaction.
-async fn pass_until_commit(client: &mut TcpStream, server: &mut TcpStream) -> io::Result<()> {
+/// after a statement outside of a transaction. Returns what the client has said, or nothing when one of them has ended
+/// before.
+async fn pass_until_commit(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+) -> io::Result<Option<String>> {
     const WRITES: [&[u8]; 4] = [b"insert into", b"update ", b"delete from", b"commit\0"];
     // A command is complete, and the server is ready for the next one, outside of a transaction.
     const COMPLETE: &[u8] = b"C\0\0\0";
     const READY: &[u8] = b"Z\0\0\0\x05I";
     let has = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|it| it == part);
     let (mut up, mut down) = ([0; 4096], [0; 4096]);
-    let (mut is_written, mut answer) = (false, Vec::new());
+    let (mut asked, mut answer) = (Vec::new(), Vec::new());
     loop {
         tokio::select! {
             read = client.read(&mut up) => {
                 let said = &up[..read?];
                 if said.is_empty() {
-                    return Ok(());
+                    return Ok(None);
                 }
-                let text = said.to_ascii_lowercase();
-                is_written |= WRITES.iter().any(|it| has(&text, it));
+                asked.extend(said.to_ascii_lowercase());
                 answer.clear();
                 server.write_all(said).await?;
             }
             read = server.read(&mut down) => {
                 let said = &down[..read?];
                 answer.extend_from_slice(said);
-                let is_committed = has(&answer, COMPLETE) && answer.ends_with(READY);
-                if said.is_empty() || (is_written && is_committed) {
-                    return Ok(());
+                if said.is_empty() {
+                    return Ok(None);
+                }
+                let is_complete = has(&answer, COMPLETE) && answer.ends_with(READY);
+                if is_complete && WRITES.iter().any(|it| has(&asked, it)) {
+                    return Ok(Some(String::from_utf8_lossy(&asked).into_owned()));
                 }
                 client.write_all(said).await?;
             }

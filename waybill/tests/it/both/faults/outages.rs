@@ -207,8 +207,11 @@ async fn runs_whose_commits_are_done_without_a_word_do_not_count_as_the_end_of_a
     bus.notify(Queue::Orders, "orders/create", &ids)
         .await
         .unwrap();
-    // In this time the worker tries more often than a job may end its process.
-    pause(Duration::from_secs(8)).await;
+    eventually(
+        "it was tried more often than a job may end its process",
+        async || database.lost_commits("set unfinished_attempts = unfinished_attempts") >= 6,
+    )
+    .await;
     database.restore();
     database.interrupt();
     eventually("it is done", async || {
