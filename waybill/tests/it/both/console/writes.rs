@@ -770,6 +770,18 @@ async fn what_is_done_to_chosen_jobs_leads_back_to_their_list_and_says_what_was_
         let (_, led, _) = send("/dead/requeue?kind=orders%2F*", &[1]).await;
         assert_eq!(led.as_deref(), Some("/dead?kind=orders%2F*&done=changed"));
     }
+    // Nobody is asked about what has changed since.
+    let mut fields = vec![("token", token.as_str())];
+    fields.push((all[2].0, &all[2].1));
+    let answer = session.send(console.post("/dead/discard", &fields)).await;
+    assert_eq!(answer.headers()["location"], "/dead?done=changed");
+    fields.push((all[3].0, &all[3].1));
+    let answer = session.send(console.post("/dead/discard", &fields)).await;
+    let page = answer.text().await.unwrap();
+    assert!(
+        page.contains(all[3].0) && !page.contains(all[2].0),
+        "{page}"
+    );
     let (_, led, _) = send("/dead/requeue", &[3]).await;
     assert_eq!(led.as_deref(), Some("/dead?done=dead-requeue"));
     assert_eq!(service.jobs(State::Ready).await, 2);
