@@ -222,25 +222,25 @@ fn is_lock_timeout(error: &MigrateError) -> bool {
 )]
 async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
     let mut connection = pool.acquire().await?;
-    for table in TABLES.iter() {
+    let personal = TABLES.iter().flat_map(|table| {
         let columns = table.columns.iter().filter(|it| it.is_personal());
-        let columns: Vec<&str> = columns.map(|it| it.name).collect();
-        let table = table.name;
-        let sampled: Vec<String> = sqlx::query_scalar(
-            "select cast(attname as text) from pg_attribute
-             where attrelid = to_regclass($1) and attname = any($2)
-               and coalesce(attstattarget, -1) <> 0",
-        )
-        .bind(table)
-        .bind(columns)
-        .fetch_all(&mut *connection)
-        .await?;
-        for column in sampled {
-            let alter = format!("alter table {table} alter column {column} set statistics 0");
-            sqlx::query(AssertSqlSafe(alter))
-                .execute(&mut *connection)
-                .await?;
-        }
+        columns.map(|column| (table.name, column.name))
+    });
+    let (tables, columns): (Vec<&str>, Vec<&str>) = personal.unzip();
+    let sampled: Vec<(String, String)> = sqlx::query_as(
+        "select table_name, column_name from unnest($1::text[], $2::text[]) as personal (table_name, column_name)
+         join pg_attribute on attrelid = to_regclass(table_name) and attname = column_name
+         where coalesce(attstattarget, -1) <> 0",
+    )
+    .bind(tables)
+    .bind(columns)
+    .fetch_all(&mut *connection)
+    .await?;
+    for (table, column) in sampled {
+        let alter = format!("alter table {table} alter column {column} set statistics 0");
+        sqlx::query(AssertSqlSafe(alter))
+            .execute(&mut *connection)
+            .await?;
     }
     Ok(())
 }
