@@ -56,7 +56,7 @@ impl On {
 /// The transactions at whose moments a process is ended, by the function in which they begin.
 pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     // On PostgreSQL nearly all deliveries are stored by one statement, and those of people are not.
-    ("ingress::intake::commit", Deliveries, Embedded),
+    ("ingress::intake::batches::commit", Deliveries, Embedded),
     ("store::webhook_ids::store_new", Deliveries, Distributed),
     ("store::broker::advance", Deliveries, Distributed),
     ("store::leases::take", Deliveries, Both),
@@ -79,7 +79,7 @@ pub const TRANSACTIONS: &[(&str, Area, On)] = &[
     ("workers::run::run_one_isolated", Failures, Both),
     ("workers::sweep::notify_lost", Failures, Both),
     ("workers::sweep::notify_waiting", Failures, Both),
-    ("ingress::intake::commit", People, Distributed),
+    ("ingress::intake::batches::commit", People, Distributed),
     ("store::export_stores::note", People, Both),
     (
         "workers::handlers::privacy::erase::bodies::erase_bodies",
