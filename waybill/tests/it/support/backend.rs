@@ -44,7 +44,7 @@ const DELETE_ALL: &str = "do $$
         for name in
             select quote_ident(relname) from pg_class
             where relkind = 'r' and relnamespace = current_schema()::regnamespace
-              and relname <> '_sqlx_migrations'
+              and relname <> '_sqlx_migrations' and pg_relation_size(oid) > 0
         loop
             execute 'delete from ' || name;
         end loop;
