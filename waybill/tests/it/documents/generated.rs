@@ -215,12 +215,7 @@ fn endpoints(document: &Value) -> String {
             continue;
         }
         listed += rows.len();
-        let head = [
-            "method and path",
-            "authentication",
-            "what it is",
-            "statuses",
-        ];
+        let head = ["method and path", "authentication", "what it is"];
         let name = tag["name"].as_str().unwrap();
         let _ = writeln!(text, "**{name}**\n\n{}", table(&head, rows));
     }
@@ -229,11 +224,6 @@ fn endpoints(document: &Value) -> String {
     assert_eq!(listed, operations, "every operation is in a group");
     text
 }
-
-/// The page says of these that every call may be answered so.
-const OF_EVERY_CALL: [&str; 3] = ["429", "500", "503"];
-/// And of these that every call with an API key may be.
-const OF_A_KEY: [&str; 2] = ["401", "403"];
 
 fn endpoint(method: &str, path: &str, operation: &Value) -> Vec<String> {
     let security = operation["security"].as_array().into_iter().flatten();
@@ -247,25 +237,12 @@ fn endpoint(method: &str, path: &str, operation: &Value) -> Vec<String> {
         other => panic!("a way to authenticate that has no words yet: {other}"),
     });
     let authentication: Vec<String> = authentication.collect();
-    let statuses: Vec<&str> = operation["responses"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .filter(|status| !OF_EVERY_CALL.contains(status))
-        .filter(|status| authentication != ["API key"] || !OF_A_KEY.contains(status))
-        .collect();
     let authentication = match authentication.as_slice() {
         [] => "none".to_owned(),
         schemes => schemes.join(" or "),
     };
     let summary = operation["summary"].as_str().unwrap().to_owned();
-    vec![
-        code(&format!("{method} {path}")),
-        authentication,
-        summary,
-        statuses.join(", "),
-    ]
+    vec![code(&format!("{method} {path}")), authentication, summary]
 }
 
 /// The commands, under the headings of the first page of the help, which says the rest about each.
