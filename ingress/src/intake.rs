@@ -2,11 +2,11 @@
 //! to the next batch.
 //!
 //! There is no timer: an idle service commits a single delivery at once, and a busy one commits
-//! hundreds with one statement and one flush to disk, or with a few statements what is not plain. Batches are stored by tasks of their own,
-//! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
-//! deliveries are limited, and beyond that the answer is 503 at once. A shop or an account may have as many, and as many
-//! bytes, waiting as there is room left for others, and a batch takes one of each in turn, so nobody who sends very many
-//! keeps others out.
+//! hundreds with one statement and one flush to disk, or with a few statements what is not plain. Batches are stored by
+//! tasks of their own, up to two at a time, which go on when a client disconnects (`batches`, `write`). The number and the
+//! bytes of waiting deliveries are limited, and beyond that the answer is 503 at once. A shop or an account may have as
+//! many, and as many bytes, waiting as there is room left for others, and a batch takes one of each in turn, so nobody who
+//! sends very many keeps others out (`turns`).
 //!
 //! Privacy requests have batches of their own. Each is also written to the audit, whose log one
 //! transaction at a time goes on with, and no other delivery waits for that.
@@ -14,7 +14,7 @@
 //! These invariants hold. A delivery is answered as accepted only after its job is committed, and
 //! as a duplicate only after the job of the first delivery is committed. Ids are sorted within a
 //! batch, so that two batches never wait for each other's locks in a circle. Workers are notified
-//! after the commit, by a task of its own; if a notification fails, the sweep finds the job, only
+//! after the commit, by a task of its own (`notify`); if a notification fails, the sweep finds the job, only
 //! later.
 
 mod batches;

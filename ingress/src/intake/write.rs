@@ -124,7 +124,7 @@ fn of_another_body(batch: &[Waiting], first: &Firsts, ids: &Remembered) -> Vec<N
     batch.iter().filter_map(other).collect()
 }
 
-/// Those of the deliveries that are not kept yet.
+/// Remembers the ids of such deliveries, and returns those that are not kept yet.
 async fn remember_held(
     tx: &mut sql::Tx,
     mut others: Vec<NewJob>,

@@ -259,3 +259,31 @@ async fn busy_tables_are_vacuumed_often_unless_an_operator_has_said_when() {
     assert!(events.contains("vacuum_scale_factor=0.5"), "{events}");
     own.end().await;
 }
+
+/// The columns of which the planner takes samples, and which may hold what identifies a person.
+const SAMPLED: &str = "select count(*) as n from pg_attribute
+    where (cast(cast(attrelid as regclass) as text), cast(attname as text)) in
+        (('orders', 'email_key'), ('orders', 'record'), ('customers', 'record'), ('deliveries', 'body'))
+    and coalesce(attstattarget, -1) <> 0";
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn the_planner_takes_no_samples_of_personal_columns_even_if_somebody_let_it() {
+    let own = Own::new().await;
+    let db = &own.db;
+    let sampled = async || {
+        let row = db.query(SAMPLED).fetch_one().await.unwrap();
+        row.get::<i64>("n").unwrap()
+    };
+    migrations::apply(db).await.unwrap();
+    assert_eq!(sampled().await, 0);
+    let said = [
+        "alter table orders alter column email_key set statistics 100, alter column record set statistics -1",
+        "alter table deliveries alter column body set statistics 10",
+    ];
+    db.on_server(&said).await.unwrap();
+    assert_eq!(sampled().await, 3);
+    migrations::apply(db).await.unwrap();
+    assert_eq!(sampled().await, 0);
+    own.end().await;
+}
