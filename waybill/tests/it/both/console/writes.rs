@@ -5,28 +5,24 @@ use std::time::Duration;
 
 use domain::api_key::Role;
 use domain::attention::{Condition, State as Attention};
-use domain::job::{JobId, Queue, Source, State};
-use domain::license::Tier;
-use domain::pause::Target;
-use operators::endpoints::WantedEndpoint;
-use operators::licenses::{To, Wanted, When};
-use operators::operations::{self, LEASE, Runner, Step};
+use domain::job::{JobId, State};
+use operators::operations;
 use store::audit::{self, By};
-use store::bulk_operations::{self, Change, Operation};
+use store::bulk_operations::{self, Operation};
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
 use store::{api_keys, attention, endpoints, licenses, pauses, privacy_requests, reconciliations};
 use uuid::Uuid;
 
+use super::cases::{cases, endpoint};
 use crate::both::connections;
 use crate::support::console::{Console, Session, role};
 use crate::support::operator::{dead_orders, refused, said};
-use crate::support::requests;
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, service};
 
 /// A session of somebody with this role, and the token of its forms.
-async fn signed_in(service: &Service, console: &Console, of: Role) -> (Session, String) {
+pub(super) async fn signed_in(service: &Service, console: &Console, of: Role) -> (Session, String) {
     let key = service.api_key_for("ann", &role(of)).await;
     let session = console.sign_in(&key).await;
     let token = console.token(&session).await;
@@ -34,7 +30,7 @@ async fn signed_in(service: &Service, console: &Console, of: Role) -> (Session, 
 }
 
 /// The job of the delivery with this id.
-async fn job(service: &Service, delivery: &str) -> Summary {
+pub(super) async fn job(service: &Service, delivery: &str) -> Summary {
     let row = service
         .db()
         .query("select id from deliveries where external_id = $1")
@@ -43,14 +39,14 @@ async fn job(service: &Service, delivery: &str) -> Summary {
     jobs::show(service.db(), id).await.unwrap().unwrap()
 }
 
-async fn trail(service: &Service, action: &str) -> Vec<audit::AuditEntry> {
+pub(super) async fn trail(service: &Service, action: &str) -> Vec<audit::AuditEntry> {
     let entries = audit::newest(service.db(), 1000).await.unwrap();
     let its = entries.into_iter().filter(|entry| entry.action == action);
     its.collect()
 }
 
 /// Everything that a write could change, but for who has signed in.
-async fn state(service: &Service) -> Vec<String> {
+pub(super) async fn state(service: &Service) -> Vec<String> {
     let db = service.db();
     let rows = db.query(
         "select id, state, attempts, run_at, finished_at, discarded_at from jobs order by id",
@@ -106,344 +102,12 @@ async fn state(service: &Service) -> Vec<String> {
 }
 
 /// The field that chooses a job as it is.
-fn choice(job: &Summary) -> (&'static str, String) {
+pub(super) fn choice(job: &Summary) -> (&'static str, String) {
     let name = format!("job-{}", job.id).leak();
     (name, job.finished_at.unwrap().0.to_string())
 }
 
-/// A write as a page sends it.
-struct Case {
-    /// Its path in the table of writes.
-    path: &'static str,
-    id: Option<Uuid>,
-    fields: Vec<(&'static str, String)>,
-}
-
-impl Case {
-    fn at(&self) -> String {
-        let id = self.id.map_or_else(String::new, |id| id.to_string());
-        let name = match self.path {
-            "/attention/{name}/acknowledge" => "nothing_came",
-            _ => "shop-b",
-        };
-        self.path.replace("{id}", &id).replace("{name}", name)
-    }
-}
-
-/// One case of each write that there is, of things that are there.
-async fn cases(service: &Service) -> Vec<Case> {
-    dead_orders(service, 4).await;
-    let waits = crate::support::delivery::order("orders/create", 9).id("waits");
-    crate::support::order::post_all(service, &[waits]).await;
-    let (one, other, waits) = (
-        job(service, "w-1").await,
-        job(service, "w-2").await,
-        job(service, "waits").await,
-    );
-    service
-        .execute(
-            "update jobs set state = 'done'
-             where id in (select id from deliveries where external_id = 'w-3')",
-        )
-        .await;
-    let known = job(service, "w-3").await;
-    let of_job = |path, job: &Summary| Case {
-        path,
-        id: Some(job.id),
-        fields: vec![("seen", job.finished_at.unwrap_or(job.run_at).0.to_string())],
-    };
-    let of_chosen = |path, job: &Summary| Case {
-        path,
-        id: None,
-        fields: vec![
-            choice(job),
-            ("id", service.clock().id().to_string()),
-            ("sure", "yes".to_owned()),
-        ],
-    };
-    service.clock().advance(Duration::from_mins(1));
-    let now = service.clock().now();
-    let of_dead = |path| Case {
-        path,
-        id: None,
-        fields: vec![
-            ("kind", "orders/none".to_owned()),
-            ("until", now.0.to_string()),
-            ("rate", "50".to_owned()),
-            ("id", service.clock().id().to_string()),
-        ],
-    };
-    let mut all = vec![
-        of_job("/jobs/{id}/run-now", &waits),
-        of_chosen("/dead/requeue", &one),
-        of_chosen("/dead/discard", &other),
-        of_chosen("/jobs/requeue", &known),
-        Case {
-            path: "/jobs/{id}/field",
-            id: Some(waits.id),
-            fields: vec![("path", "/id".to_owned()), ("reason", "fault".to_owned())],
-        },
-        of_dead("/dead/all/requeue"),
-        of_dead("/dead/all/discard"),
-    ];
-    all.push(Case {
-        path: "/keys/create",
-        id: None,
-        fields: vec![
-            ("id", service.clock().id().to_string()),
-            ("name", "bo".to_owned()),
-            ("scope-console:reader", "yes".to_owned()),
-        ],
-    });
-    let mut tx = service.db().begin().await.unwrap();
-    let (id, clock) = (service.clock().id(), service.clock());
-    let rights = role(Role::Reader);
-    let key = api_keys::create(&mut tx, clock, id, "cy", None, &rights).await;
-    tx.commit().await.unwrap();
-    all.push(Case {
-        path: "/keys/{id}/revoke",
-        id: Some(key.unwrap().id),
-        fields: Vec::new(),
-    });
-    all.push(Case {
-        path: "/licenses/grant",
-        id: None,
-        fields: vec![
-            ("now", now.0.to_string()),
-            ("user", "id:77".to_owned()),
-            ("tier", "pro".to_owned()),
-            ("days", "30".to_owned()),
-        ],
-    });
-    for path in [
-        "/licenses/{id}/suspend",
-        "/licenses/{id}/resume",
-        "/licenses/{id}/revoke",
-    ] {
-        let id = licence(service, all.len()).await;
-        if path == "/licenses/{id}/resume" {
-            let when = When {
-                now,
-                grace: Duration::ZERO,
-            };
-            let suspend = operators::licenses::Change::Suspend;
-            let by = by(service);
-            let done = operators::licenses::change(service.db(), by, id, suspend, when).await;
-            assert!(done.is_ok());
-        }
-        all.push(Case {
-            path,
-            id: Some(id),
-            fields: Vec::new(),
-        });
-    }
-    let mut added = service.clock().id();
-    all.push(Case {
-        path: "/endpoints/add",
-        id: None,
-        fields: vec![
-            ("id", added.to_string()),
-            ("url", "https://shop.example/hooks".to_owned()),
-            ("type", "order.*".to_owned()),
-        ],
-    });
-    all.push(Case {
-        path: "/connections/add",
-        id: None,
-        fields: vec![
-            ("name", "shop-c".to_owned()),
-            ("provider", "generic".to_owned()),
-            ("shop", "c.example".to_owned()),
-            ("secret", "the signing secret of shop c".to_owned()),
-        ],
-    });
-    let new = connections::storefront("shop-b", connections::B, connections::SECRET_B);
-    connections::add(service, [new]).await;
-    for path in [
-        "/connections/{name}/pause",
-        "/connections/{name}/resume",
-        "/connections/{name}/change",
-        "/connections/{name}/rotate",
-        "/connections/{name}/remove",
-    ] {
-        all.push(Case {
-            path,
-            id: None,
-            fields: vec![
-                ("id", service.clock().id().to_string()),
-                ("secret", "another signing secret of shop b".to_owned()),
-                ("display-name", "Shop B".to_owned()),
-            ],
-        });
-    }
-    for path in [
-        "/endpoints/{id}/test",
-        "/endpoints/{id}/pause",
-        "/endpoints/{id}/resume",
-        "/endpoints/{id}/rotate",
-        "/endpoints/{id}/remove",
-    ] {
-        if path != "/endpoints/{id}/resume" {
-            added = endpoint(service).await;
-        }
-        all.push(Case {
-            path,
-            id: Some(added),
-            fields: vec![("seen", "0".to_owned())],
-        });
-    }
-    all.push(Case {
-        path: "/privacy/request",
-        id: None,
-        fields: vec![
-            ("id", service.clock().id().to_string()),
-            ("shop", "shop.example".to_owned()),
-            ("customer", "77".to_owned()),
-            ("yes", "yes".to_owned()),
-        ],
-    });
-    for (path, topic, state, seed) in [
-        (
-            "/privacy/{id}/retry",
-            "customers/data_request",
-            "failed",
-            31,
-        ),
-        ("/privacy/{id}/cancel", "shop/redact", "held", 32),
-        ("/privacy/{id}/confirm", "shop/redact", "held", 33),
-    ] {
-        let id = requests::posted(service, &requests::request(topic, seed)).await;
-        let mut tx = service.db().begin().await.unwrap();
-        tx.query("update privacy_requests set state = $1, held_until = null where id = $2")
-            .bind(state)
-            .bind(id)
-            .execute()
-            .await
-            .unwrap();
-        if path == "/privacy/{id}/confirm" {
-            tx.query("update privacy_requests set repeats = id where id = $1")
-                .bind(id)
-                .execute()
-                .await
-                .unwrap();
-        }
-        tx.commit().await.unwrap();
-        all.push(Case {
-            path,
-            id: Some(id),
-            fields: Vec::new(),
-        });
-    }
-    let mut tx = service.db().begin().await.unwrap();
-    let (condition, state) = (Condition::NothingCame, Attention::Begun);
-    let begun = attention::insert(&mut tx, condition, "storefront a", state, now);
-    assert!(begun.await.unwrap());
-    tx.commit().await.unwrap();
-    all.push(Case {
-        path: "/attention/{name}/acknowledge",
-        id: None,
-        fields: Vec::new(),
-    });
-    all.push(Case {
-        path: "/pauses/begin",
-        id: None,
-        fields: vec![
-            ("id", service.clock().id().to_string()),
-            ("scope", "provider".to_owned()),
-            ("name", "mail".to_owned()),
-            ("for", "1h".to_owned()),
-        ],
-    });
-    all.push(Case {
-        path: "/pauses/{id}/end",
-        id: Some(paused(service).await),
-        fields: Vec::new(),
-    });
-    let payments = reconciliations::Target {
-        source: Source::Payment,
-        connection: "default".to_owned(),
-        shop: String::new(),
-    };
-    let now = service.clock().now();
-    let next = now.plus(Duration::from_hours(1));
-    let targets = [payments];
-    let begun = reconciliations::begin(service.db(), &targets, now, next);
-    begun.await.unwrap();
-    all.push(Case {
-        path: "/reconcile/ask",
-        id: None,
-        fields: Vec::new(),
-    });
-    let topic = "customers/data_request";
-    let held = requests::posted(service, &requests::request(topic, 34)).await;
-    let mut tx = service.db().begin().await.unwrap();
-    tx.query("update privacy_requests set state = 'held', held = $1 where id = $2")
-        .bind(r#"{"customers":{"77":1},"orders":[],"is_cut":false}"#)
-        .bind(held)
-        .execute()
-        .await
-        .unwrap();
-    tx.commit().await.unwrap();
-    all.push(Case {
-        path: "/privacy/{id}/decide",
-        id: Some(held),
-        fields: vec![("customer-77", "include".to_owned())],
-    });
-    let done = requests::posted(service, &requests::request(topic, 35)).await;
-    let folder = service.backend.folder().join("exports");
-    let ends = now.plus(Duration::from_hours(24));
-    requests::export(service, &folder, done, "{}", ends).await;
-    all.push(Case {
-        path: "/privacy/{id}/export",
-        id: Some(done),
-        fields: Vec::new(),
-    });
-    // The clock stands, so no runner begins these.
-    for (path, state) in [
-        ("/operations/{id}/stop", "running"),
-        ("/operations/{id}/undo", "waiting"),
-        // The last, because what is resumed goes on by itself.
-        ("/operations/{id}/resume", "stopped"),
-    ] {
-        let id = confirmed(service, "orders/none", 50).await.id;
-        let begins_at = if state == "stopped" {
-            now
-        } else {
-            now.plus(Duration::from_hours(1))
-        };
-        let mut tx = service.db().begin().await.unwrap();
-        tx.query("update bulk_operations set state = $1, begins_at = $2 where id = $3")
-            .bind(state)
-            .bind(begins_at.0)
-            .bind(id)
-            .execute()
-            .await
-            .unwrap();
-        tx.commit().await.unwrap();
-        all.push(Case {
-            path,
-            id: Some(id),
-            fields: Vec::new(),
-        });
-    }
-    all
-}
-
-/// An endpoint that nobody answers at.
-async fn endpoint(service: &Service) -> Uuid {
-    let by = by(service);
-    let new = WantedEndpoint {
-        id: service.clock().id(),
-        url: "https://nobody.invalid/hooks",
-        types: Vec::new(),
-        since: None,
-    };
-    let allowed = &service.parts.config.endpoints;
-    let added = operators::endpoints::add(service.db(), by, service.clock(), allowed, new).await;
-    added.unwrap().0.id
-}
-
-fn by(service: &Service) -> By<'_> {
+pub(super) fn by(service: &Service) -> By<'_> {
     By {
         keys: &service.parts.keys,
         actor: "operator:ann",
@@ -451,38 +115,8 @@ fn by(service: &Service) -> By<'_> {
     }
 }
 
-/// The licence of an account of its own; its id.
-async fn licence(service: &Service, account: usize) -> Uuid {
-    let user = format!("id:{}", 1000 + account).parse().unwrap();
-    let wanted = Wanted {
-        provider: None,
-        to: To::User(&user),
-        tier: Tier::Pro,
-        expires_at: None,
-        subscription: None,
-        item: None,
-    };
-    let when = When {
-        now: service.clock().now(),
-        grace: Duration::ZERO,
-    };
-    let (db, clock) = (service.db(), service.clock());
-    let granted = operators::licenses::grant(db, by(service), clock, &wanted, when).await;
-    granted.unwrap_or_else(|why| panic!("{why}")).id
-}
-
-/// A pause of the queue of payments; its id.
-async fn paused(service: &Service) -> Uuid {
-    let by = by(service);
-    let (id, target) = (service.clock().id(), Target::Queue(Queue::Payments));
-    let until = by.now.plus(Duration::from_hours(1));
-    let begun = operators::pauses::begin(service.db(), by, id, target, until);
-    assert!(begun.await.unwrap());
-    id
-}
-
 /// An operation that runs dead jobs of this kind again.
-async fn confirmed(service: &Service, kind: &str, rate: i64) -> Operation {
+pub(super) async fn confirmed(service: &Service, kind: &str, rate: i64) -> Operation {
     let by = by(service);
     let filter = Filter {
         kind: kind.to_owned(),
@@ -494,7 +128,7 @@ async fn confirmed(service: &Service, kind: &str, rate: i64) -> Operation {
     operation(service, id).await
 }
 
-async fn operation(service: &Service, id: Uuid) -> Operation {
+pub(super) async fn operation(service: &Service, id: Uuid) -> Operation {
     let found = bulk_operations::find(service.db(), id).await;
     found.unwrap().unwrap()
 }
@@ -826,220 +460,6 @@ async fn a_finished_delivery_is_processed_again_and_a_job_that_waits_runs_now() 
     service.settled().await;
     assert_eq!(job(&service, "w-1").await.state, "done");
     assert_eq!(trail(&service, "jobs.run_now").await.len(), 1);
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn all_jobs_of_a_list_run_again_ten_seconds_after_somebody_confirmed_it() {
-    let mut service = service().without_workers().manual_clock().start().await;
-    dead_orders(&service, 5).await;
-    service.clock().advance(Duration::from_mins(1));
-    let console = service.console().await;
-    let (session, token) = signed_in(&service, &console, Role::Operator).await;
-    let list = console.shown(&session, "/dead?kind=orders%2F*").await;
-    assert!(list.contains("Requeue all of these"), "{list}");
-    let page = console
-        .shown(&session, "/dead/all/requeue?kind=orders%2F*")
-        .await;
-    assert!(page.contains("Requeue 5 jobs?"), "{page}");
-    assert!(page.contains("--before "), "{page}");
-    let field = |name: &str| {
-        let (_, rest) = page
-            .split_once(&format!("name=\"{name}\" value=\""))
-            .unwrap();
-        rest.split('"').next().unwrap().to_owned()
-    };
-    let (until, id) = (field("until"), field("id"));
-    let fields = [
-        ("token", token.as_str()),
-        ("kind", "orders/*"),
-        ("until", &until),
-        ("id", &id),
-        ("rate", "50"),
-    ];
-    for _ in 0..2 {
-        let answer = session
-            .send(console.post("/dead/all/requeue", &fields))
-            .await;
-        assert_eq!(answer.status(), 303);
-    }
-    assert_eq!(
-        bulk_operations::list(service.db(), 9).await.unwrap().len(),
-        1
-    );
-    let path = format!("/operations/{id}");
-    let page = console.shown(&session, &path).await;
-    assert!(
-        page.contains("waiting") && page.contains("Undo</button>"),
-        "{page}"
-    );
-    assert_eq!(service.jobs(State::Dead).await, 5);
-    service.clock().advance(Duration::from_secs(11));
-    let id: Uuid = id.parse().unwrap();
-    eventually("the operation is done", async || {
-        operation(&service, id).await.state == bulk_operations::State::Done
-    })
-    .await;
-    let done = operation(&service, id).await;
-    assert_eq!((done.found, done.done, done.passed_over), (Some(5), 5, 0));
-    assert_eq!(service.jobs(State::Ready).await, 5);
-    let page = console.shown(&session, &path).await;
-    assert!(
-        !page.contains("Undo</button>") && page.contains("done"),
-        "{page}"
-    );
-    let requeued = trail(&service, "jobs.requeued").await;
-    assert!(requeued.iter().all(|entry| entry.actor == "operator:ann"));
-    let list = said(&service, &["operations", "list"]).await;
-    assert!(list.contains(&id.to_string()), "{list}");
-    service.stop().await;
-}
-
-fn runner(service: &Service) -> Runner<'_> {
-    Runner {
-        db: service.db(),
-        bus: &service.parts.bus,
-        clock: service.clock(),
-        keys: &service.parts.keys,
-        holder: service.clock().id(),
-    }
-}
-
-/// Six dead jobs, and an operation about them that begins now and takes two at a time.
-async fn begun(service: &Service) -> Operation {
-    dead_orders(service, 6).await;
-    service.clock().advance(Duration::from_mins(1));
-    let operation = confirmed(service, "orders/create", 8).await;
-    assert_eq!(runner(service).step().await.unwrap(), Step::Idle, "not yet");
-    service.clock().advance(operations::GRACE);
-    operation
-}
-
-#[tokio::test]
-async fn an_operation_whose_process_dies_is_gone_on_with_and_changes_each_job_once() {
-    let service = service().without_workers().manual_clock().start().await;
-    let id = begun(&service).await.id;
-    let (first, second) = (runner(&service), runner(&service));
-    assert_eq!(
-        first.step().await.unwrap(),
-        Step::Worked(Duration::from_millis(250)),
-        "two jobs, at eight a second"
-    );
-    assert_eq!(second.step().await.unwrap(), Step::Idle, "one at a time");
-    assert_eq!(operation(&service, id).await.done, 2);
-    // Both die again meanwhile. They are not taken a second time.
-    let now = service.clock().now();
-    let mut tx = service.db().begin().await.unwrap();
-    let dead = tx
-        .query("update jobs set state = 'dead', finished_at = $1 where state = 'ready'")
-        .bind(now.0);
-    assert_eq!(dead.execute().await.unwrap(), 2);
-    tx.commit().await.unwrap();
-    // The first process is gone, and its lease ends.
-    service.clock().advance(LEASE);
-    let mut steps = 0;
-    while operation(&service, id).await.state != bulk_operations::State::Done {
-        assert_ne!(second.step().await.unwrap(), Step::Idle);
-        steps += 1;
-        assert!(steps < 10);
-    }
-    // And it comes back late.
-    assert_eq!(first.step().await.unwrap(), Step::Idle);
-    let done = operation(&service, id).await;
-    assert_eq!((done.done, done.passed_over, done.refused), (6, 0, 0));
-    assert_eq!(service.jobs(State::Dead).await, 2, "those that died again");
-    let mut ids = Vec::new();
-    for entry in trail(&service, "jobs.requeued").await {
-        let jobs = entry.details["ids"].as_array().unwrap().clone();
-        ids.extend(jobs.into_iter().map(|id| id.as_str().unwrap().to_owned()));
-    }
-    let each: BTreeSet<_> = ids.iter().cloned().collect();
-    assert_eq!((ids.len(), each.len()), (6, 6), "each once");
-    service.stop().await;
-}
-
-/// As when a process stands still between reading an operation and its batch.
-#[tokio::test]
-async fn a_batch_of_an_operation_that_has_changed_since_it_was_read_is_not_done() {
-    let service = service().without_workers().manual_clock().start().await;
-    let id = begun(&service).await.id;
-    let may_go_on = async |seen: &Operation| {
-        let mut tx = service.db().begin().await.unwrap();
-        let may = bulk_operations::lock(&mut tx, seen).await.unwrap();
-        tx.rollback().await.unwrap();
-        may
-    };
-    let unbegun = operation(&service, id).await;
-    assert!(may_go_on(&unbegun).await);
-    let runner = runner(&service);
-    runner.step().await.unwrap();
-    assert!(!may_go_on(&unbegun).await, "another one has begun it");
-    let begun = operation(&service, id).await;
-    runner.step().await.unwrap();
-    assert!(!may_go_on(&begun).await, "another one has done this batch");
-    let seen = operation(&service, id).await;
-    assert!(may_go_on(&seen).await);
-    said(&service, &["operations", "stop", &id.to_string()]).await;
-    assert!(!may_go_on(&seen).await, "somebody has stopped it");
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn a_job_that_somebody_else_ran_again_meanwhile_is_passed_over() {
-    let service = service().without_workers().manual_clock().start().await;
-    let id = begun(&service).await.id;
-    let one = job(&service, "w-4").await.id;
-    said(&service, &["dead", "requeue", &one.to_string()]).await;
-    let runner = runner(&service);
-    while operation(&service, id).await.state != bulk_operations::State::Done {
-        runner.step().await.unwrap();
-    }
-    let done = operation(&service, id).await;
-    assert_eq!((done.found, done.done, done.passed_over), (Some(6), 5, 1));
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn an_operation_is_stopped_goes_on_and_is_undone_only_before_it_did_anything() {
-    let service = service().without_workers().manual_clock().start().await;
-    let id = begun(&service).await.id;
-    let runner = runner(&service);
-    let text = id.to_string();
-    runner.step().await.unwrap();
-    said(&service, &["operations", "stop", &text, "--by", "bob"]).await;
-    assert_eq!(runner.step().await.unwrap(), Step::Idle);
-    assert_eq!(operation(&service, id).await.done, 2);
-    let by = by(&service);
-    let change = async |id, change| {
-        bulk_operations::change(service.db(), by, id, change)
-            .await
-            .unwrap()
-    };
-    assert!(!change(id, Change::Undo).await, "it has done something");
-    assert!(change(id, Change::Resume).await);
-    while operation(&service, id).await.state != bulk_operations::State::Done {
-        runner.step().await.unwrap();
-    }
-    assert_eq!(operation(&service, id).await.done, 6);
-    assert!(!change(id, Change::Stop).await && !change(id, Change::Resume).await);
-    service
-        .execute("update jobs set state = 'dead', finished_at = created_at + 7")
-        .await;
-    let other = confirmed(&service, "orders/create", 8).await.id;
-    assert!(change(other, Change::Undo).await);
-    service.clock().advance(Duration::from_mins(1));
-    assert_eq!(runner.step().await.unwrap(), Step::Idle);
-    assert_eq!(service.jobs(State::Dead).await, 6);
-    let actions = [
-        "operation.confirmed",
-        "operation.stopped",
-        "operation.undone",
-    ];
-    for (action, entries) in actions.into_iter().zip([2, 1, 1]) {
-        assert_eq!(trail(&service, action).await.len(), entries, "{action}");
-    }
-    let stopped = trail(&service, "operation.stopped").await;
-    assert_eq!(stopped[0].actor, "operator:bob");
     service.stop().await;
 }
 
