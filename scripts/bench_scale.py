@@ -30,9 +30,10 @@ class Server:
     def __init__(self, options):
         self.options, self.database, self.running = options, Database(), []
 
-    def start(self, *words, port=None):
+    def start(self, *words, port=None, env=()):
         port = port or self.options.port
         process = Process([self.options.bin / "waybill", *words], self.options.work / "scale.log", env={
+            **dict(env),
             "DATABASE_URL": self.database.url, "AMQP_URL": os.environ["TEST_AMQP_URL"],
             "AMQP_PREFIX": self.database.name, "LISTEN_ADDR": f"127.0.0.1:{port}",
             "PUBLIC_URL": f"http://127.0.0.1:{self.options.port}"})
@@ -84,28 +85,40 @@ def intake(options, count):
         server.close()
 
 
-def drain(options, count):
+def fill(server, orders, first=0):
+    """Posts new orders, the numbers of which begin with `first`."""
+    subprocess.run([sys.executable, ROOT / "scripts" / "bench_fill.py", f"http://127.0.0.1:{server.options.port}",
+                    str(orders), str(first)], check=True)
+
+
+def wait_for_workers(server):
+    until = time.monotonic() + 120
+    while server.database.number("select count(*) from jobs where state = 'ready' and kind = 'orders/create'"):
+        if time.monotonic() > until:
+            raise Wrong("the workers did not finish in two minutes")
+        time.sleep(0.1)
+
+
+def drain(options, count, prepare=lambda server: None):
     server = Server(options)
     try:
         ingress = server.ingress()
-        subprocess.run([sys.executable, ROOT / "scripts" / "bench_fill.py", f"http://127.0.0.1:{options.port}",
-                        str(options.orders)], check=True)
+        prepare(server)
+        made = "select (select count(*) from orders), (select count(*) from events), (select count(*) from jobs)"
+        orders, events, jobs = (int(number) for number in server.database.rows(made)[0])
+        fill(server, options.orders)
         ingress.stop()
         log = server.log_position()
         workers = [server.start("worker", "orders") for _ in range(count)]
-        waiting = "select count(*) from jobs where state = 'ready' and kind = 'orders/create'"
-        until = time.monotonic() + 120
         own, servers = processor_seconds([it.pid for it in workers]), server_seconds()
-        while server.database.number(waiting):
-            if time.monotonic() > until:
-                raise Wrong("the workers did not finish in two minutes")
-            time.sleep(0.1)
+        wait_for_workers(server)
         own = processor_seconds([it.pid for it in workers]) - own
         servers = [now - then for now, then in zip(server_seconds(), servers)]
-        milliseconds = server.database.number("select max(finished_at) - min(finished_at) from jobs")
-        made = server.database.query("select (select count(*) from orders), (select count(*) from events)")
-        if made != f"{options.orders} {3 * options.orders}":
-            raise Wrong(f"orders and events: {made}")
+        milliseconds = server.database.number("select max(finished_at) - min(finished_at) from "
+                                              f"(select finished_at from jobs order by id desc limit {options.orders}) as last")
+        found = server.database.query(made)
+        if found != f"{orders + options.orders} {events + 3 * options.orders} {jobs + options.orders}":
+            raise Wrong(f"orders, events and jobs: {found}")
         found = {"processes": count, "rate": options.orders / milliseconds * 1000,
                  "log_bytes": (server.log_position() - log) / options.orders, "own_us": own / options.orders * 1e6,
                  "servers_us": [used / options.orders * 1e6 for used in servers]}
