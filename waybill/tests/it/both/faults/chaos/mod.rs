@@ -14,6 +14,7 @@ mod callers;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -114,6 +115,8 @@ struct Timeline {
     begun: Instant,
     seed: u64,
     faults: Mutex<Vec<(Duration, String)>>,
+    /// The log of all processes.
+    log: PathBuf,
 }
 
 impl Timeline {
@@ -127,7 +130,7 @@ impl Timeline {
     }
 }
 
-/// It is printed when the test fails, and then with everything.
+/// It is printed when the test fails, and then with everything, and with the last errors that processes have logged.
 impl Drop for Timeline {
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -136,6 +139,11 @@ impl Drop for Timeline {
         let mut text = format!("CHAOS_SEED={}\n", self.seed);
         for (at, fault) in self.faults.lock().unwrap().iter() {
             let _ = writeln!(text, "{:8.2} s  {fault}", at.as_secs_f64());
+        }
+        let logged = fs::read_to_string(&self.log).unwrap_or_default();
+        let errors = logged.lines().filter(|line| line.contains("ERROR"));
+        for line in errors.rev().take(40).collect::<Vec<_>>().iter().rev() {
+            let _ = writeln!(text, "{line}");
         }
         eprintln!("{text}");
     }
@@ -801,6 +809,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
         begun: Instant::now(),
         seed,
         faults: Mutex::default(),
+        log: log.clone(),
     };
     let end = timeline.begun + Duration::from_secs(seconds);
     let (mut of_processes, mut of_servers) = (Chance::new(seed), Chance::new(!seed));
