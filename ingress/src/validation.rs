@@ -212,7 +212,8 @@ async fn answer(
     begun: Duration,
     reported: Result<Who, IdentityError>,
 ) -> Answer {
-    let mut believed_until = Duration::MAX;
+    // Until when the person is believed whom the provider did not confirm, and when it may be asked again.
+    let mut believed = None;
     let person = match reported {
         Ok(Who::Person(person)) => {
             entry.confirmed(&person, begun);
@@ -234,15 +235,15 @@ async fn answer(
                 let error = Error::ProviderUnavailable(identity_error.wait());
                 return entry.remember(Err(error), app.clock.elapsed() + AFTER_IDENTITY_ERROR);
             };
-            believed_until = until;
+            believed = Some((until, identity_error.wait()));
             person
         }
     };
     let read = app.clock.elapsed();
-    let is_fresh = believed_until == Duration::MAX;
-    match tier(app, &person, is_fresh).await {
+    match tier(app, &person, believed.map(|(_, wait)| wait)).await {
         Ok(validated) => {
-            let until = believed_until.min(read + FRESH);
+            let until = believed.map_or(Duration::MAX, |(until, _)| until);
+            let until = until.min(read + FRESH);
             entry.remember(Ok(Arc::new(validated)), until)
         }
         Err(error) => entry.remember(Err(error), app.clock.elapsed() + AFTER_IDENTITY_ERROR),
@@ -315,14 +316,17 @@ async fn vouched_for(
     }
 }
 
-/// The tier that a person has now. If the person comes from memory and not from the provider, the
-/// login may belong to somebody else by now, so nothing is written to the database.
-async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, Error> {
-    let user = if is_fresh {
-        database::step(users::seen(&app.db, &app.clock, &person.account)).await?
-    } else {
-        let known = users::known(&app.db, person.account.provider_id);
-        database::step(known).await?.ok_or(Error::Internal)?
+/// The tier that a person has now. With `wait` the person comes from memory, and the provider may be asked again after
+/// that time. Then the login may belong to somebody else by now, so nothing is written to the database; and it may not have
+/// the person, who could not be stored or was forgotten since.
+async fn tier(app: &App, person: &Person, wait: Option<Duration>) -> Result<Validated, Error> {
+    let user = match wait {
+        None => database::step(users::seen(&app.db, &app.clock, &person.account)).await?,
+        Some(wait) => {
+            let known = users::known(&app.db, person.account.provider_id);
+            let known = database::step(known).await?;
+            known.ok_or(Error::ProviderUnavailable(wait))?
+        }
     };
     let candidates = database::step(licenses::candidates(
         &app.db,

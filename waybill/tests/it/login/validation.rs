@@ -15,6 +15,7 @@ use store::users::{self, Named};
 use workers::Worker;
 
 use crate::support::login::{Desk, desk, desk_with, read, validate, with_identity};
+use crate::support::operator::said;
 use crate::support::{Options, service};
 
 async fn status(request: RequestBuilder) -> u16 {
@@ -821,6 +822,22 @@ async fn while_the_provider_is_down_a_known_token_is_believed_for_a_while_if_so_
     assert_eq!(desk.validate(&token).await.status, 200);
     desk.pass(1);
     assert_eq!(desk.validate(&token).await.status, 503);
+    desk.stop().await;
+}
+
+/// Their row is gone, or could not be stored when the provider named them, and only the provider can say who it is.
+#[tokio::test]
+async fn somebody_forgotten_is_not_believed_while_the_provider_is_down() {
+    let desk = desk_with(|options| options.setting("AUTH_STALE_SECONDS", "300")).await;
+    let token = desk.log_in("octavia").await;
+    said(&desk.service, &["users", "forget", "octavia"]).await;
+    let user = desk.identity().fault_injector(Route::User);
+    user.fail(Fault::Status(503));
+    desk.pass(60);
+    assert_eq!(desk.validate(&token).await.status, 503);
+    user.clear_faults();
+    desk.pass(60);
+    assert_eq!(desk.validate(&token).await.body["tier"], "free");
     desk.stop().await;
 }
 
