@@ -29,16 +29,16 @@ def grow(server, orders):
     for table, differs in ROWS.items():
         indices = database.lines(
             f"select indexdef from pg_indexes where tablename = '{table}' and indexname <> '{table}_pkey'")
-        for name in [definition.split()[2] for definition in indices]:
-            database.query(f"drop index {name}")
+        for definition in indices:
+            database.query(f"drop index {definition.split()[2]}")
         columns = database.lines(
             f"select attname from pg_attribute where attrelid = '{table}'::regclass and attnum > 0")
         made = ", ".join(differs.get(column, column) for column in columns).format(orders=orders, template=2 * TEMPLATE)
         database.query(f"insert into {table} ({', '.join(columns)}) select {made} "
                        f"from {table}, generate_series(1, cast({orders} as bigint)) as n")
         for definition in indices:
-            columns, where, condition = definition.partition(" WHERE ")
-            database.query(f"{columns} with (fillfactor = 70){where}{condition}")
+            index, where, condition = definition.partition(" WHERE ")
+            database.query(f"{index} with (fillfactor = 70){where}{condition}")
         database.query(f"vacuum (freeze, analyze) {table}")
     database.query("checkpoint")
     size = database.number("select pg_database_size(current_database())")
